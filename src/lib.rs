@@ -77,6 +77,8 @@ pub use wire::reply::Reply;
 pub mod kind {
     pub use crate::kinds::fair::{Fair, NonReentrantFair, Queued};
     pub use crate::kinds::fenced::{Fenced, Fencing};
+    #[cfg(feature = "map-entries")]
+    pub use crate::kinds::grouped::Grouped;
     pub use crate::kinds::plain::Plain;
     pub use crate::kinds::read_write::{Read, Write};
     pub use crate::kinds::reentrant::{NonReentrant, Reentrant};
@@ -103,5 +105,8 @@ pub type ReadLock = Lock<Read>;
 pub type WriteLock = Lock<Write>;
 /// The lock of [`Locks::plain_lock`].
 pub type PlainLock = Lock<Plain>;
+/// The lock of [`Locks::group_lock`].
+#[cfg(feature = "map-entries")]
+pub type GroupLock = Lock<kind::Grouped>;
 /// The lock of [`Locks::fenced_lock`].
 pub type FencedLock = Lock<Fenced>;

@@ -1,11 +1,6 @@
 //! The names that Redisson gives to the locks and permits of an entry of a map, a set or a multimap.
 
-use base64::engine::general_purpose::STANDARD_NO_PAD;
-use base64::Engine;
-use highway::{HighwayHash, HighwayHasher, Key};
-
-/// Redisson's: it is the same for all of its users.
-const KEY: Key = Key([0x9e37_79b9_7f4a_7c15, 0xf39c_c060_5ced_c834, 0x1082_276b_f3a2_7251, 0xf86c_6a11_d0c1_8e95]);
+use crate::base::keys::hashed;
 
 /// An entry of a Redisson map (`RMap`, `RSet`, `RMultimap`, ..): the names of what `map.getLock(key)` and its like give
 /// in Java, to be asked of [`Locks`](crate::Locks). Rust and Java then keep each other from one entry of the map.
@@ -38,9 +33,7 @@ impl MapEntry {
     /// map: Redisson maps the names of these locks twice, so [`key_prefix`](crate::Builder::key_prefix) `"app:"` goes
     /// with the map `"app:orders"`.
     pub fn new(map: &str, key: impl AsRef<[u8]>) -> Self {
-        let hash = HighwayHasher::new(KEY).hash128(key.as_ref());
-        let bytes: Vec<u8> = hash.into_iter().flat_map(u64::to_be_bytes).collect();
-        let hash = STANDARD_NO_PAD.encode(bytes);
+        let hash = hashed(key.as_ref());
         // One slot for the map and its locks.
         let stem = if map.contains('{') { format!("{map}:{hash}") } else { format!("{{{map}}}:{hash}") };
         Self { stem }

@@ -96,7 +96,7 @@ impl Link for Way {
         let keys: Vec<&str> = call.keys().collect();
         let mut command = cmd(name);
         command.arg(script).arg(keys.len()).arg(keys).arg(call.nonce).arg(call.not_after);
-        command.arg(call.args).arg(call.announces("PUBLISH").collect::<Vec<_>>());
+        command.arg(call.argv().chain(call.announces("PUBLISH")).collect::<Vec<_>>());
         let (answer, is_confirmed) = (self.ask(command), call.confirm.is_some());
         async move {
             let mut items = items(answer.await?);

@@ -124,6 +124,14 @@ async fn each_right_of_it_is_needed_and_missed_at_once() {
     }
 }
 
+/// A group's values have the rights of any lock.
+#[tokio::test]
+async fn a_group_needs_no_rights_of_its_own() {
+    let server = Server::start();
+    grant(&server, &rule()).await;
+    work_on(&server.url(), |locks| locks.group_lock("acl", "value")).await.unwrap();
+}
+
 /// With all of these rights it is taken and given back; without one of its own nothing is, and that is told.
 async fn is_refused_without(
     shared: &[&'static str],

@@ -35,6 +35,7 @@ fn locks(client: &Locks) -> Vec<(&'static str, Arc<dyn RLock>)> {
         ("fair_lock", Arc::new(client.fair_lock("fair"))),
         ("fair_mutex", Arc::new(client.fair_mutex("fair mutex"))),
         ("MultiLock, of 3", Arc::new(MultiLock::new(vec![member("one"), member("two"), member("three")]))),
+        ("group_lock", Arc::new(client.group_lock("group", "value"))),
         ("plain_lock", Arc::new(client.plain_lock("plain"))),
         ("read_write_lock, read", Arc::new(read_write.read())),
         ("read_write_lock, write", Arc::new(read_write.write())),

@@ -5,7 +5,7 @@ use fastrand::Rng;
 use crate::plan::{End, Fate, Fault, Kind, Plan, Step, Turn, What, CLIENTS, SERVERS, TIMEOUT};
 
 /// What is taken under one name, and by which kinds.
-const FAMILIES: [&[Kind]; 14] = [
+const FAMILIES: [&[Kind]; 16] = [
     &[Kind::Lock],
     &[Kind::Mutex],
     &[Kind::Spin],
@@ -16,7 +16,9 @@ const FAMILIES: [&[Kind]; 14] = [
     &[Kind::FencedFair],
     &[Kind::Read, Kind::Read, Kind::Write],
     &[Kind::Write, Kind::FencedWrite],
+    &[Kind::Value],
     &[Kind::Multi, Kind::Multi, Kind::Lock],
+    &[Kind::Group, Kind::Group, Kind::Value],
     &[Kind::Red],
     &[Kind::Semaphore],
     &[Kind::PermitSemaphore],

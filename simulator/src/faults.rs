@@ -8,7 +8,7 @@ use crate::judge::Damage;
 use crate::plan::{Fault, Kind, Plan, TIMEOUT};
 use crate::play::World;
 use crate::road::Weather;
-use crate::take::name_of;
+use crate::take::{name_of, VALUES};
 
 enum Act {
     /// What a later rollback brings back.
@@ -261,6 +261,7 @@ async fn force(name: &str, kind: Kind, locks: &Locks) {
         Kind::Read => locks.read_write_lock(name).read().force_unlock().await,
         Kind::Write | Kind::FencedWrite => locks.read_write_lock(name).write().force_unlock().await,
         Kind::Plain => locks.plain_lock(name).force_unlock().await,
+        Kind::Value | Kind::Group => locks.group_lock(name, VALUES[0]).force_unlock().await,
         Kind::Semaphore | Kind::PermitSemaphore | Kind::CountDown | Kind::Await | Kind::Red => Ok(false),
         _ => locks.lock(name).force_unlock().await,
     };

@@ -59,8 +59,12 @@ pub enum Kind {
     Read,
     Write,
     FencedWrite,
+    /// A value of a group.
+    Value,
     /// Two locks as one.
     Multi,
+    /// Two values of one group as one.
+    Group,
     /// The vote of three servers.
     Red,
     Semaphore,
@@ -70,7 +74,7 @@ pub enum Kind {
 }
 
 /// All of them.
-pub const KINDS: [Kind; 17] = [
+pub const KINDS: [Kind; 19] = [
     Kind::Lock,
     Kind::Mutex,
     Kind::Spin,
@@ -82,7 +86,9 @@ pub const KINDS: [Kind; 17] = [
     Kind::Read,
     Kind::Write,
     Kind::FencedWrite,
+    Kind::Value,
     Kind::Multi,
+    Kind::Group,
     Kind::Red,
     Kind::Semaphore,
     Kind::PermitSemaphore,

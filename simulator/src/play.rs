@@ -254,7 +254,7 @@ impl World {
         match taken {
             Ok(Some(held)) => {
                 let keys = match turn.kind {
-                    Kind::Multi => vec![(turn.name, 0), (turn.name, 1)],
+                    Kind::Multi | Kind::Group => vec![(turn.name, 0), (turn.name, 1)],
                     _ => vec![(turn.name, 0)],
                 };
                 let held = Arc::new(held);

@@ -99,6 +99,9 @@ impl Held {
     }
 }
 
+/// Those of a group that are taken.
+pub const VALUES: [&str; 2] = ["a", "b"];
+
 /// What a name is called on the servers; the second is of a lock of two.
 pub fn name_of((name, member): (usize, usize)) -> String {
     format!("n{name}{}", if member == 0 { "" } else { "b" })
@@ -118,6 +121,8 @@ pub fn lock_of(kind: Kind, name: usize, servers: &[Locks]) -> Arc<dyn RLock> {
         Kind::Read => Arc::new(first.read_write_lock(&own).read()),
         Kind::Write => Arc::new(first.read_write_lock(&own).write()),
         Kind::FencedWrite => Arc::new(first.read_write_lock(&own).write().fenced()),
+        Kind::Value => Arc::new(first.group_lock(&own, VALUES[0])),
+        Kind::Group => Arc::new(MultiLock::new(VALUES.map(|value| first.group_lock(&own, value)))),
         Kind::Multi => {
             let members = [first.lock(&own), first.lock(&name_of((name, 1)))];
             Arc::new(MultiLock::new(members.map(|lock| Arc::new(lock) as Arc<dyn RLock>)))

@@ -58,19 +58,29 @@ pub(crate) struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    fn channel_at(&self) -> Option<usize> {
-        self.script.keys.iter().position(|key| *key == Key::Channel)
+    /// Which of the names stand for this, of one lock after the other.
+    fn named(&self, key: Key) -> impl Iterator<Item = &'a str> + Clone {
+        let of_one = self.script.keys;
+        let named = move |(at, _): &(usize, &&str)| of_one.get(at % of_one.len().max(1)) == Some(&key);
+        self.names.iter().enumerate().filter(named).map(|(_, name)| *name)
     }
 
     /// KEYS.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &'a str> {
-        let channel = self.channel_at();
-        self.names.iter().enumerate().filter(move |(at, _)| Some(*at) != channel).map(|(_, name)| *name)
+        let channel = self.script.keys.iter().position(|key| *key == Key::Channel);
+        let value = self.script.keys.iter().position(|key| *key == Key::Value).zip(Some(self.script.keys.len()));
+        let is_key = move |at: usize| Some(at) != channel && value.is_none_or(|(value, of_one)| at % of_one != value);
+        self.names.iter().enumerate().filter(move |(at, _)| is_key(*at)).map(|(_, name)| *name)
+    }
+
+    /// ARGV behind the first two, but for what the script announces.
+    pub(crate) fn argv(&self) -> impl Iterator<Item = &'a str> + Clone {
+        self.named(Key::Value).chain(self.args.iter().copied())
     }
 
     /// What stands at the end of ARGV, if the script announces anything: by this command, and where.
-    pub(crate) fn announces(&self, publish: &'a str) -> impl Iterator<Item = &'a str> {
-        let channel = self.channel_at().and_then(|at| self.names.get(at));
+    pub(crate) fn announces(&self, publish: &'a str) -> impl Iterator<Item = &'a str> + Clone {
+        let channel = self.named(Key::Channel).next();
         channel.into_iter().flat_map(move |channel| [publish, channel])
     }
 }

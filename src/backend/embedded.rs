@@ -45,7 +45,7 @@ struct Client {
 impl Link for Connection {
     fn call(&self, call: Call<'_>) -> BoxFuture<'static, Outcome> {
         let mut args = vec![call.nonce.to_string(), call.not_after.to_string()];
-        args.extend(call.args.iter().copied().chain(call.announces("PUBLISH")).map(str::to_owned));
+        args.extend(call.argv().chain(call.announces("PUBLISH")).map(str::to_owned));
         let keys = call.keys().map(str::to_owned).collect();
         let (script, confirm) = (call.script, call.confirm);
         let wait = confirm.map(|(replicas, ms)| self.wait(replicas, Duration::from_millis(ms.unsigned_abs())));

@@ -95,7 +95,7 @@ fn words(call: &Call<'_>, publish: &str) -> (Vec<Key>, Vec<Value>) {
     args.push(Value::Bytes(buffer.split().freeze()));
     let _ = write!(buffer, "{}", call.not_after);
     args.push(Value::Bytes(buffer.split().freeze()));
-    let words = call.args.iter().copied().chain(call.announces(publish));
+    let words = call.argv().chain(call.announces(publish));
     args.extend(words.map(|arg| Value::Bytes(share(&mut buffer, arg))));
     (keys, args)
 }

@@ -4,12 +4,23 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
+#[cfg(feature = "map-entries")]
+use base64::engine::general_purpose::STANDARD_NO_PAD;
+#[cfg(feature = "map-entries")]
+use base64::Engine;
+#[cfg(feature = "map-entries")]
+use highway::{HighwayHash, HighwayHasher, Key as Seed};
+
 use crate::metrics::{Class, Classes};
 
 /// Beginnings that belong to the keys that Redisson and lockson derive from a name.
 const RESERVED_STARTS: [&str; 2] = ["redisson_", "lockson:"];
 /// Endings that do.
 const RESERVED_ENDS: [&str; 2] = [":timeout", ":rwlock_timeout"];
+
+/// Of Redisson's hashes: it is the same for all of its users.
+#[cfg(feature = "map-entries")]
+const SEED: Seed = Seed([0x9e37_79b9_7f4a_7c15, 0xf39c_c060_5ced_c834, 0x1082_276b_f3a2_7251, 0xf86c_6a11_d0c1_8e95]);
 
 /// Why a name can't be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -68,6 +79,8 @@ pub(crate) enum Key {
     Made,
     /// How a latch that is gone ended.
     Ended,
+    /// No key: a value of a group, which stands before the script's own arguments.
+    Value,
 }
 
 /// What a name is to be called on the server.
@@ -134,6 +147,8 @@ pub(crate) struct Keys {
     pub(crate) lock: Arc<str>,
     /// Where a release is announced.
     pub(crate) channel: Arc<str>,
+    /// Which of a group's values it is; empty for what is no group's.
+    pub(crate) value: Box<str>,
     /// What the name is called in metrics.
     pub(crate) class: Class,
     derived: OnceLock<Box<AllDerived>>,
@@ -179,6 +194,21 @@ impl Keys {
         Self { channel: tagged("lockson:plain", &self.lock).into(), ..self }
     }
 
+    /// Those of a value of the group of this name.
+    #[cfg(feature = "map-entries")]
+    pub(crate) fn of_value(self, value: &[u8]) -> Self {
+        Self { value: hashed(value).into(), ..self }
+    }
+
+    /// What tells it from all other locks of its client: the channel, as the read/write lock of a name has another than
+    /// its exclusive ones, and the value, as a group has one channel.
+    pub(crate) fn place(&self) -> Arc<str> {
+        match &*self.value {
+            "" => self.channel.clone(),
+            value => format!("{}\n{value}", self.channel).into(),
+        }
+    }
+
     /// Those of the semaphore of this name, expirable or not.
     pub(crate) fn of_semaphore(self) -> Self {
         Self { channel: tagged("redisson_sc", &self.lock).into(), ..self }
@@ -214,6 +244,7 @@ impl Keys {
         let (derived, prefix) = match key {
             Key::Lock => return Some(&self.lock),
             Key::Channel => return Some(&self.channel),
+            Key::Value => return Some(&self.value),
             Key::FirstHold => return None,
             // Redisson's `suffixName`.
             Key::Expiries => {
@@ -242,6 +273,14 @@ impl Keys {
     pub(crate) fn share_slot(&self, key: &str) -> bool {
         hash_tag(key) == self.tag()
     }
+}
+
+/// What Redisson calls a value, or an entry of a map, by the bytes that its codec gives for it.
+#[cfg(feature = "map-entries")]
+pub(crate) fn hashed(bytes: &[u8]) -> String {
+    let hash = HighwayHasher::new(SEED).hash128(bytes);
+    let bytes: Vec<u8> = hash.into_iter().flat_map(u64::to_be_bytes).collect();
+    STANDARD_NO_PAD.encode(bytes)
 }
 
 /// Redisson's `prefixName`.

@@ -30,7 +30,7 @@ use crate::presence::tell;
 /// the client open.
 pub(crate) struct Parts {
     pub(crate) engine: Arc<Engine>,
-    /// By channel: the read/write lock of a name has another than its exclusive ones.
+    /// By what tells a lock from all others, its keys' place.
     pub(crate) lines: Arc<Registry<Line>>,
     pub(crate) semaphores: Arc<Registry<Pool>>,
     pub(crate) permit_semaphores: Arc<Registry<Pool>>,
@@ -80,8 +80,7 @@ impl Parts {
 
     /// The line for these keys, which are one lock.
     pub(crate) fn line(&self, keys: Keys) -> Arc<Line> {
-        let channel = keys.channel.clone();
-        self.lines.of(&channel, || Line::new(keys, &self.lines, &self.forgotten))
+        self.lines.of(&keys.place(), || Line::new(keys, &self.lines, &self.forgotten))
     }
 
     pub(crate) fn semaphore(&self, keys: Keys) -> Arc<Pool> {

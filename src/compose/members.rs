@@ -28,8 +28,9 @@ pub struct Leaf<L: ?Sized> {
 }
 
 impl<L: ?Sized> Leaf<L> {
-    pub(crate) fn key(&self) -> &str {
-        &self.line.keys.lock
+    /// What it is on its server: its key, and of a group's the value.
+    pub(crate) fn key(&self) -> (&str, &str) {
+        (&self.line.keys.lock, &self.line.keys.value)
     }
 
     pub(crate) fn owner(&self) -> Owner {
@@ -46,7 +47,7 @@ impl<L: ?Sized> Leaf<L> {
     }
 
     /// What every client of these servers orders locks by.
-    pub(crate) fn order(&self) -> (&str, Option<&str>, u8, bool) {
+    pub(crate) fn order(&self) -> ((&str, &str), Option<&str>, u8, bool) {
         let role = match self.role {
             Role::Exclusive => 0,
             // The other way round it would be an upgrade.

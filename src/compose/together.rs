@@ -8,6 +8,7 @@ use std::sync::Arc;
 use futures::future::join_all;
 
 use crate::base::clock::millis;
+use crate::base::keys::Keys;
 use crate::engine::Engine;
 use crate::error::{LockError, UnlockError};
 use crate::hold::doubt::{owe, Rest};
@@ -43,6 +44,12 @@ fn are_of_one_slot(engine: &Engine, keys: &[&str]) -> bool {
     (2..=MOST).contains(&keys.len()) && slots.all(|slot| Some(slot) == first)
 }
 
+/// What one of the scripts' locks is told by, and this of it: behind its value, where it is one of a group's.
+fn words<'a>(keys: &'a Keys, [owner, other]: [&'a str; 2]) -> impl Iterator<Item = &'a str> {
+    let value = Some(&*keys.value).filter(|value| !value.is_empty());
+    value.into_iter().chain([owner, other])
+}
+
 /// Takes all at once, each for its own lease from the same instant on; by one script, sent once.
 pub(crate) async fn take(wishes: Vec<Wish>) -> Result<Taken, LockError> {
     let Some(first) = wishes.first() else { return Ok(Taken::Alone) };
@@ -71,7 +78,8 @@ fn free_entry(wish: &Wish) -> Option<Gate> {
 async fn ask(engine: &Arc<Engine>, scripts: &Together, wishes: Vec<Wish>, gates: Vec<Gate>) -> Taken {
     let leases: Vec<String> = wishes.iter().map(|wish| millis(wish.lease.duration()).to_string()).collect();
     let keys: Vec<&str> = wishes.iter().map(|wish| &*wish.entry.line.keys.lock).collect();
-    let args: Vec<&str> = wishes.iter().zip(&leases).flat_map(|(wish, lease)| [&*wish.entry.field, lease]).collect();
+    let of_each = wishes.iter().zip(&leases).map(|(wish, lease)| (&wish.entry, lease));
+    let args: Vec<&str> = of_each.flat_map(|(entry, lease)| words(&entry.line.keys, [&entry.field, lease])).collect();
     let query = Query { takes: true, ..Query::new(scripts.acquire, &keys, &args) };
     match engine.wire.copy(query).await {
         (Ok(answer), _) if answer.status == Status::Done => {
@@ -160,9 +168,9 @@ pub(crate) fn release(
 async fn give_back(engine: &Arc<Engine>, scripts: &Together, mut leaving: Vec<Leaving>) -> Vec<UnlockError> {
     let lasts: Vec<(bool, bool)> = leaving.iter().map(|leaving| leaving.release.leave_turn()).collect();
     let holds: Vec<_> = leaving.iter().map(|leaving| leaving.release.hold.clone()).collect();
-    let channels = holds.iter().map(|hold| &*hold.entry.line.keys.channel);
+    let keys = holds.iter().map(|hold| &*hold.entry.line.keys);
     let args: Vec<&str> =
-        holds.iter().zip(channels).flat_map(|(hold, channel)| [&**hold.leased.mark(), channel]).collect();
+        holds.iter().zip(keys).flat_map(|(hold, keys)| words(keys, [hold.leased.mark(), &keys.channel])).collect();
     let locks = holds.iter().map(|hold| &*hold.entry.line.keys.lock);
     // Its place is the first one's channel's; the script is told where each is announced.
     let names: Vec<&str> = holds.first().map(|hold| &*hold.entry.line.keys.channel).into_iter().chain(locks).collect();

@@ -155,16 +155,16 @@ impl Words {
 /// A call as it is written; where it is asking, ASKING goes before it.
 fn words(call: &Call<'_>, publish: &str) -> Vec<u8> {
     let (verb, script) = if call.in_full { ("EVAL", call.script.text) } else { ("EVALSHA", call.script.sha()) };
-    let (keys, told) = (call.keys().count(), call.announces(publish).count());
+    let (keys, args) = (call.keys().count(), call.argv().chain(call.announces(publish)));
     let length = script.len() + call.names.iter().chain(call.args).map(|word| word.len()).sum::<usize>();
-    let mut words = Words::of(5 + keys + call.args.len() + told, length + 64);
+    let mut words = Words::of(5 + keys + args.clone().count(), length + 64);
     words.put(verb);
     words.put(script);
     words.number(keys);
     call.keys().for_each(|key| words.put(key));
     words.number(call.nonce);
     words.number(call.not_after);
-    call.args.iter().copied().chain(call.announces(publish)).for_each(|word| words.put(word));
+    args.for_each(|word| words.put(word));
     match call.asking {
         true => [b"*1\r\n$6\r\nASKING\r\n", &words.0[..]].concat(),
         false => words.0,

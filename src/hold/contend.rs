@@ -39,6 +39,7 @@ impl Contender {
     pub(crate) fn new(wish: Arc<Wish>) -> Self {
         let line = wish.entry.line.clone();
         let listener = Listener::new(&wish.engine, line.keys.channel.clone());
+        let listener = if line.keys.value.is_empty() { listener } else { listener.sharing() };
         let place = line.turns.lock().join(wish);
         Self { place, listener, goes_first: false, saw_sibling: false }
     }
@@ -59,6 +60,11 @@ impl Contender {
     fn next_look(&self) -> Instant {
         let next = self.unasked_since().after(self.cap());
         Instant::now() + next.since(self.place.wish.engine.now())
+    }
+
+    /// Whether messages come, and others look for its lock meanwhile: by its key, which values of a group share.
+    fn may_sleep(&self) -> bool {
+        self.listener.is_confirmed() && self.place.wish.entry.line.keys.value.is_empty()
     }
 
     /// The longest pause between two attempts.
@@ -129,7 +135,7 @@ impl Contest for Contender {
             }
             let is_head = entry.line.turns.lock().is_head(&self.place);
             // Nobody tells what becomes of a hold on the server: the head looks, behind one of its own process too.
-            if is_head && pause.is_none() && self.listener.is_confirmed() {
+            if is_head && pause.is_none() && self.may_sleep() {
                 let lookout = &self.place.wish.engine.lookout;
                 watch.get_or_insert_with(|| lookout.watch(&self.place, self.unasked_since()));
             } else if is_head && deadline.is_none() {
@@ -183,7 +189,7 @@ impl Contest for Contender {
         // The others say by their attempts that they wait; and who knows when the lease ends asks then.
         kind.role == Role::Exclusive
             && backoff.is_none()
-            && self.listener.is_confirmed()
+            && self.may_sleep()
             && left.is_none_or(|left| left >= engine.settings.wait_cap)
     }
 

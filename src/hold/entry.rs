@@ -119,7 +119,7 @@ pub(crate) struct Line {
 
 impl Line {
     pub(crate) fn new(keys: Keys, registry: &Arc<Registry<Self>>, forgotten: &Arc<Forgotten>) -> Self {
-        let listed = Listed::new(registry, &keys.channel);
+        let listed = Listed::new(registry, &keys.place());
         Self {
             keys: Arc::new(keys),
             entries: Registry::default(),

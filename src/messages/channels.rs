@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 use std::panic::AssertUnwindSafe;
-use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
@@ -88,11 +87,12 @@ impl Channels {
         channel.unheeded = 0;
         let ear = channel.ear.clone();
         let tried = ear.tries.load(Ordering::Acquire);
+        let heard = AtomicU64::new(ear.rings.load(Ordering::Acquire));
         drop(map);
         if is_new && self.news.send(()).is_err() || self.news.is_closed() {
             self.let_go();
         }
-        Subscription { channels: self.clone(), name: name.clone(), ear, tried }
+        Subscription { channels: self.clone(), name: name.clone(), ear, tried, heard }
     }
 
     /// Ends every wait for a confirmation.
@@ -135,6 +135,8 @@ pub(crate) struct Subscription {
     ear: Arc<Ear>,
     /// How often the server had been asked for it.
     tried: u32,
+    /// The rings that were heard, of a user whom each message may be for.
+    heard: AtomicU64,
 }
 
 impl Subscription {
@@ -145,11 +147,7 @@ impl Subscription {
 
     /// Waits until the server was asked for it, if it does not have it yet: whether it has.
     pub(crate) async fn joined(&self) -> bool {
-        let mut told = pin!(self.ear.told.notified());
-        told.as_mut().enable();
-        if !self.is_confirmed() && self.ear.tries.load(Ordering::Acquire) == self.tried {
-            told.await;
-        }
+        self.ear.hears(|| self.is_confirmed() || self.ear.tries.load(Ordering::Acquire) != self.tried).await;
         self.is_confirmed()
     }
 
@@ -158,7 +156,14 @@ impl Subscription {
         self.ear.zeros.load(Ordering::Acquire)
     }
 
-    /// Waits for a message.
+    /// Waits for a message, no matter who else hears it.
+    pub(crate) async fn heard_by_all(&self) {
+        let rings = || self.ear.rings.load(Ordering::Acquire);
+        self.ear.hears(|| rings() != self.heard.load(Ordering::Acquire)).await;
+        self.heard.store(rings(), Ordering::Release);
+    }
+
+    /// Waits for a message, which is for one.
     pub(crate) async fn heard(&self) {
         match self.ear.wakes.acquire().await {
             Ok(permits) => permits.forget(),
@@ -169,6 +174,7 @@ impl Subscription {
     /// Forgets the messages that nobody took yet.
     pub(crate) fn drain(&self) {
         self.ear.wakes.forget_permits(usize::MAX);
+        self.heard.store(self.ear.rings.load(Ordering::Acquire), Ordering::Release);
     }
 }
 

@@ -2,6 +2,7 @@
 //! all of them for those that are to be subscribed to or left.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,19 +32,22 @@ pub(super) enum Lane {
 pub(super) struct Ear {
     /// One permit for each message, more after a gap.
     pub(super) wakes: Semaphore,
+    /// How often there were any.
+    pub(super) rings: AtomicU64,
     /// Messages `0`.
     pub(super) zeros: AtomicU64,
     /// Whether the server has the subscription, as far as is known.
     confirmed: AtomicBool,
-    /// How often the server was asked for it. Users are told after each try, and when there will be none any more.
+    /// How often the server was asked for it.
     pub(super) tries: AtomicU32,
+    /// Rung after each try, when there will be none any more, and by each message.
     pub(super) told: Notify,
 }
 
 impl Default for Ear {
     fn default() -> Self {
-        let (zeros, confirmed, tries, told) = Default::default();
-        Self { wakes: Semaphore::new(0), zeros, confirmed, tries, told }
+        let (rings, zeros, confirmed, tries, told) = Default::default();
+        Self { wakes: Semaphore::new(0), rings, zeros, confirmed, tries, told }
     }
 }
 
@@ -58,8 +62,22 @@ impl Ear {
         self.told.notify_waiters();
     }
 
+    /// Waits for what is told, or rings, until this is so.
+    pub(super) async fn hears(&self, is_so: impl Fn() -> bool) {
+        loop {
+            let mut told = pin!(self.told.notified());
+            told.as_mut().enable();
+            if is_so() {
+                return;
+            }
+            told.await;
+        }
+    }
+
     pub(super) fn wake(&self, times: usize) {
         self.wakes.add_permits(times.min(MOST_WAKES.saturating_sub(self.wakes.available_permits())));
+        self.rings.fetch_add(1, Ordering::Release);
+        self.told.notify_waiters();
     }
 }
 

@@ -150,6 +150,8 @@ pub(crate) struct Listener {
     engine: Arc<Engine>,
     began: Moment,
     channel: Arc<str>,
+    /// Whether a message may be for others too: all hear it then.
+    shares: bool,
     subscription: Option<Subscription>,
     /// Whether the channel was subscribed to before the last attempt was sent.
     listened: bool,
@@ -161,8 +163,13 @@ pub(crate) struct Listener {
 impl Listener {
     pub(crate) fn new(engine: &Arc<Engine>, channel: Arc<str>) -> Self {
         let began = engine.now();
-        let (subscription, listened, attempts, unanswered) = (None, false, 0, false);
-        Self { engine: engine.clone(), began, channel, subscription, listened, attempts, unanswered }
+        let (shares, subscription, listened, attempts, unanswered) = (false, None, false, 0, false);
+        Self { engine: engine.clone(), began, channel, shares, subscription, listened, attempts, unanswered }
+    }
+
+    /// The same, where the channel is that of many locks.
+    pub(crate) fn sharing(self) -> Self {
+        Self { shares: true, ..self }
     }
 
     /// When the wait began.
@@ -224,8 +231,9 @@ impl Listener {
             return false;
         }
         self.subscription = Some(self.engine.channels.join(&self.channel));
-        // What counts is whether a release right after the attempt was heard, not whether one is heard now.
-        self.is_confirmed() && !self.listened
+        // What counts is whether a release right after the attempt was heard, not whether one is heard now. What all hear
+        // is heard from now on.
+        self.is_confirmed() && (self.shares || !self.listened)
     }
 
     /// How often `0` was heard so far.
@@ -247,6 +255,7 @@ impl Listener {
     /// Waits for a message.
     pub(crate) async fn wakes(&self) {
         match &self.subscription {
+            Some(subscription) if self.shares => subscription.heard_by_all().await,
             Some(subscription) => subscription.heard().await,
             None => std::future::pending().await,
         }
@@ -287,5 +296,28 @@ mod tests {
         server.stop();
         drop(tokio::time::timeout(engine.wire.slow() * 2, lock.unlock()).await);
         assert!(listener.is_unheard() && other.is_unheard(), "it is silent");
+    }
+
+    /// A message of many locks is for each who waits for one of them; one that was drained is for nobody.
+    #[tokio::test(start_paused = true)]
+    async fn who_shares_a_channel_hears_each_message() {
+        let server = crate::EmbeddedServer::new();
+        let locks = server.connect();
+        let (engine, channel): (_, Arc<str>) = (locks.engine().clone(), "channel".into());
+        let mut listeners = [(); 3].map(|()| Listener::new(&engine, channel.clone()).sharing());
+        for listener in &mut listeners {
+            listener.subscribe(Duration::from_secs(1)).await;
+            listener.drain();
+        }
+        let [one, other, third] = &mut listeners;
+        let heard =
+            async |listener: &Listener| tokio::time::timeout(Duration::from_secs(1), listener.wakes()).await.is_ok();
+        for _ in 0..2 {
+            server.command(&["PUBLISH", "channel", "0"]).unwrap();
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            third.drain();
+            assert!(heard(one).await && heard(other).await && !heard(third).await);
+        }
+        assert!(!heard(one).await && !heard(other).await);
     }
 }

@@ -226,7 +226,7 @@ pub async fn a_tampered_hold_is_refused(case: Case) {
         assert!(!lock.try_lock().await.unwrap().is_acquired() && !case.is_free().await);
         return;
     }
-    let field = case.field(&locks, "named-me");
+    let field = case.count_field(&locks, "named-me");
     for count in ["7", "nonsense", "9223372036854775807"] {
         lock.lock().await.unwrap();
         case.ask(&["HSET", &case.name, &field, count]).await;

@@ -98,10 +98,13 @@ pub async fn a_message_has_a_holder_asked(case: Case) {
     let taken = match kind.contains("\"write\"") {
         true => "redis.call('HSET', KEYS[1], 'mode', 'write', 'java:1:write', '1')",
         false if kind.contains("\"plain\"") => "redis.call('SET', KEYS[1], 'java')",
+        false if kind.contains("\"grouped\"") => {
+            "redis.call('HSET', KEYS[1], ARGV[1], 'java:1', ARGV[1] .. ':java:1:expire_time', '9999999999999')"
+        }
         false => "redis.call('HSET', KEYS[1], 'java:1', '1')",
     };
     let script = format!("redis.call('DEL', KEYS[1]) {taken} return redis.call('PEXPIRE', KEYS[1], 600000)");
-    case.eval(&script, &[&case.name], &[]).await;
+    case.eval(&script, &[&case.name], &[VALUE]).await;
     case.ask(&[case.publish(), &channel, "0"]).await;
     let lost = patient("it is told", guard.lost()).await;
     assert_eq!(lost.why, LostReason::Server);

@@ -10,6 +10,7 @@ mod fair_dead;
 mod fair_layout;
 mod fenced;
 mod freed;
+mod grouped;
 mod guards;
 mod hash;
 mod latch;
@@ -31,7 +32,7 @@ use multi_lock::make as multi_members;
 use red_lock::make as red_of_one;
 use support::prelude::*;
 use support::{By, Topology};
-use world::{read, spin_lock, write, write_in_transaction, Case, Kind};
+use world::{group_value, read, spin_lock, write, write_in_transaction, Case, Kind};
 
 /// What `Locks` makes besides.
 const SYNCHRONIZERS: [&str; 3] = ["semaphore", "permit_semaphore", "latch"];
@@ -279,17 +280,11 @@ kinds! {
             very_many_dead_readers_keep_nobody_out, very_many_readers_are_listed_and_ended,
             a_writer_that_gives_up_lets_readers_in, a_write_release_wakes_no_herd;
         readers:
-            readers_that_wait_together_come_in_together,
-            readers_behind_a_downgrade,
-            readers_behind_a_writer_that_goes_first,
-            each_of_them_holds_as_if_it_came_alone,
-            those_that_go_away_meanwhile_leave_nothing,
-            one_that_does_not_look_stands_in_nobodys_way,
-            one_that_does_not_ask_on_keeps_no_reader_out,
-            an_owner_that_is_in_already_enters_once_more,
-            a_writer_between_readers_parts_them,
-            whom_one_script_lets_in,
-            copies_of_an_admission;
+            readers_that_wait_together_come_in_together, readers_behind_a_downgrade,
+            readers_behind_a_writer_that_goes_first, each_of_them_holds_as_if_it_came_alone,
+            those_that_go_away_meanwhile_leave_nothing, one_that_does_not_look_stands_in_nobodys_way,
+            one_that_does_not_ask_on_keeps_no_reader_out, an_owner_that_is_in_already_enters_once_more,
+            a_writer_between_readers_parts_them, whom_one_script_lets_in, copies_of_an_admission;
     }
     write: hash(write), ":write", [exclusive, reentry, exclusive_reentry, owned, ends] {
     }
@@ -315,9 +310,7 @@ kinds! {
     fair_mutex: hash(Locks::fair_mutex), "", [exclusive, plain_hash, owned, once] {}
     plain_lock: value(Locks::plain_lock), "", [exclusive, ends_with_hand_over, once, clients] {
         plain:
-            the_layout_is_the_common_one,
-            every_hold_has_a_token_of_its_own,
-            a_hand_over_is_one_write,
+            the_layout_is_the_common_one, every_hold_has_a_token_of_its_own, a_hand_over_is_one_write,
             what_another_library_took_is_left_alone,
             a_hold_that_expired_and_went_to_another_is_not_held,
             questions_and_force,
@@ -326,6 +319,12 @@ kinds! {
             late_copies_write_nothing,
             copies_apply_once,
             a_renewal_renews_only_its_own;
+    }
+    group_lock: hash(group_value), "", [exclusive, reentry, exclusive_reentry, owned, ends] {
+        grouped:
+            the_layout_is_redissons, each_value_is_a_lock_of_its_own, a_release_wakes_who_waits_for_that_value,
+            values_are_taken_and_given_back_by_one_script, who_is_dead_keeps_a_value_no_longer_than_its_lease,
+            late_copies_write_nothing;
     }
     multi: value(multi_members), "", [exclusive] {
         multi_lock:

@@ -5,7 +5,7 @@ use crate::contract::world::*;
 pub async fn entering_again_counts(case: Case) {
     let locks = case.client().await;
     let lock = case.lock(&locks).owned_by(&Owner::named("me").unwrap());
-    let field = case.field(&locks, "named-me");
+    let field = case.count_field(&locks, "named-me");
     let count = async || case.ask(&["HGET", &case.name, &field]).await;
     for depth in 1..=5 {
         lock.lock().await.unwrap();
@@ -31,7 +31,7 @@ pub async fn joined_futures_share_an_owner(case: Case) {
     let (first, second) = patient("both enter", async { tokio::join!(lock.guard(), lock.guard()) }).await;
     let (first, second) = (first.unwrap(), second.unwrap());
     assert_eq!(first.owner(), second.owner());
-    let field = case.field(&locks, first.owner().as_str().trim_end_matches(":t1"));
+    let field = case.count_field(&locks, first.owner().as_str().trim_end_matches(":t1"));
     assert_eq!(case.ask(&["HGET", &case.name, &field]).await, "2");
     first.unlock().await.unwrap();
     assert!(second.is_valid());
@@ -149,7 +149,7 @@ pub async fn the_hold_limit(case: Case) {
     lock.lock().await.unwrap();
     lock.lock().await.unwrap();
     assert_matches!(lock.lock().await, Err(LockError::HoldLimit { limit: 2, .. }));
-    let field = case.field(&locks, "named-me");
+    let field = case.count_field(&locks, "named-me");
     assert_eq!(case.ask(&["HGET", &case.name, &field]).await, "2");
     lock.unlock().await.unwrap();
     lock.unlock().await.unwrap();

@@ -4,7 +4,7 @@ use std::task::Poll;
 
 use async_trait::async_trait;
 use lockson::kind::{Fenceable, Fenced, Owned};
-use lockson::{FencedGuard, Holder, Lock, ReadLock, SpinLock, WriteLock};
+use lockson::{FencedGuard, GroupLock, Holder, Lock, ReadLock, SpinLock, WriteLock};
 pub use lockson::{InvalidLease, Request};
 pub use support::prelude::*;
 use support::{deployment, server, By, Deployment, Topology};
@@ -219,12 +219,26 @@ impl Case {
         self.ask(&[command, &self.name]).await
     }
 
-    /// Makes it held by somebody who left no lease.
+    /// Makes it held by somebody who left no lease, or one that outlives everybody.
     pub async fn take_without_lease(&self, locks: &Locks) {
-        match self.is_kind(locks, "plain") {
-            true => self.ask(&["SET", &self.name, "somebody's"]).await,
-            false => self.ask(&["HSET", &self.name, "java:1", "1"]).await,
-        };
+        if self.is_kind(locks, "plain") {
+            self.ask(&["SET", &self.name, "somebody's"]).await;
+        } else if self.is_kind(locks, "grouped") {
+            let [until, count] = ["expire_time", "lock_count"].map(|what| format!("{VALUE}:java:1:{what}"));
+            self.ask(&["HSET", &self.name, VALUE, "java:1", &until, "9999999999999", &count, "1"]).await;
+        } else {
+            self.ask(&["HSET", &self.name, "java:1", "1"]).await;
+        }
+    }
+
+    /// The field that has the count of a hold.
+    pub fn count_field(&self, locks: &Locks, owner: &str) -> String {
+        let field = self.field(locks, owner);
+        if self.is_kind(locks, "grouped") {
+            format!("{VALUE}:{field}:lock_count")
+        } else {
+            field
+        }
     }
 
     pub fn is_kind(&self, locks: &Locks, kind: &str) -> bool {
@@ -297,8 +311,15 @@ impl Case {
         }
     }
 
+    /// The lease of the lock under test, in milliseconds: of a group's value no longer than the key's.
     pub async fn pttl(&self) -> i64 {
-        self.pttl_of(&self.name).await
+        let ttl = self.pttl_of(&self.name).await;
+        let owner = self.ask(&["HGET", &self.name, VALUE]).await;
+        let until = self.ask(&["HGET", &self.name, &format!("{VALUE}:{owner}:expire_time")]).await;
+        match until.parse::<i64>() {
+            Ok(until) => ttl.min(until - self.time().await),
+            Err(_) => ttl,
+        }
     }
 
     /// The lease of a key, in milliseconds.
@@ -399,6 +420,13 @@ fn text_of(reply: &lockson::Reply) -> String {
 
 pub fn spin_lock(locks: &Locks, name: &str) -> SpinLock {
     locks.spin_lock(name, lockson::Backoff::default())
+}
+
+/// What Redisson calls the value `value` where its codec is `StringCodec`.
+pub const VALUE: &str = "BxmaxkubI/Uarra/cfAAYg";
+
+pub fn group_value(locks: &Locks, name: &str) -> GroupLock {
+    locks.group_lock(name, "value")
 }
 
 pub fn read(locks: &Locks, name: &str) -> ReadLock {

@@ -34,7 +34,7 @@ pub async fn the_primary_is_killed(world: Arc<World>) {
     let [java, rust] = world.both().await;
     let mut stakes = Vec::new();
     for (holder, other) in [(&java, &rust), (&rust, &java)] {
-        for kind in PAIRS.iter().map(|pair| pair.row).chain([composite::ROW]).chain(synchronizers::ROWS) {
+        for kind in PAIRS.iter().map(|pair| pair.row).chain([composite::ROW, group::ROW]).chain(synchronizers::ROWS) {
             stakes.push(Stake::new(&world, kind, holder, other).await);
         }
     }
@@ -79,6 +79,7 @@ impl Stake {
             "latch" if holds => Want::Count(peer.clone()),
             "latch" => Want::Open(peer.clone()),
             composite::ROW => Want::Lock(composite::side(peer, &members, who)),
+            group::ROW => Want::Lock(group::side(peer, (&name, &group::TWO), who)),
             _ => {
                 let pair = PAIRS.iter().find(|pair| pair.row == kind).unwrap();
                 Want::Lock(peer.lock(if holds { pair.kind } else { pair.rival }, &name, &format!("{who}-{name}")))

@@ -7,6 +7,7 @@ mod crash;
 mod door;
 mod failover;
 mod fair;
+mod group;
 mod hand_over;
 mod history;
 mod jar;
@@ -64,7 +65,8 @@ impl World {
         starting.into_iter().map(|place| world(place.join().unwrap())).collect()
     }
 
-    /// A client of Redisson, with its defaults but for what the settings say. All who say the same have the same.
+    /// A client of Redisson, with its defaults but for `StringCodec` and what the settings say. All who say the same
+    /// have the same.
     pub async fn java(&self, settings: &str) -> Java {
         let mut clients = self.clients.lock().await;
         if let Some(java) = clients.get(settings) {
@@ -180,6 +182,7 @@ const EVERYWHERE: &[Case] = &cases! {
     transactions: transactions_exclude transactions_end;
     command: the_program_sees_and_ends_what_java_holds;
     composite: multi_locks_keep_each_other_out;
+    group: group_locks_keep_each_other_out;
     synchronizers:
         semaphores_count_for_both permits_are_the_same_for_both permits_expire_for_both
         permits_are_renewed_for_both latches_open_for_both;
@@ -278,8 +281,8 @@ fn main() {
 fn table() -> Vec<String> {
     let locks = PAIRS.iter().map(|pair| pair.row);
     let rows: Vec<&str> =
-        locks.chain([transactions::ROW, composite::ROW, red::ROW]).chain(synchronizers::ROWS).collect();
-    let absent = [transactions::ABSENT, composite::ABSENT, red::ABSENT, synchronizers::ABSENT];
+        locks.chain([transactions::ROW, composite::ROW, group::ROW, red::ROW]).chain(synchronizers::ROWS).collect();
+    let absent = [transactions::ABSENT, composite::ABSENT, group::ABSENT, red::ABSENT, synchronizers::ABSENT];
     table::print(&rows, &absent.concat())
 }
 

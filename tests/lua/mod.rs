@@ -4,6 +4,7 @@ mod admin;
 mod fair;
 mod fair_free;
 mod group;
+mod grouped;
 mod permits;
 mod plain;
 mod read;
@@ -33,9 +34,10 @@ macro_rules! stories {
 use stories;
 
 /// Those of calls that are alone, with all their rights.
-const STORIES: [&[(&str, &[&str])]; 8] = [
+const STORIES: [&[(&str, &[&str])]; 9] = [
     fair::STORIES,
     fair_free::STORIES,
+    grouped::STORIES,
     permits::STORIES,
     plain::STORIES,
     read::STORIES,
@@ -46,10 +48,12 @@ const STORIES: [&[(&str, &[&str])]; 8] = [
 
 /// What takes, makes, hands on or says that it still waits: refused where there is no memory. All else works then, what
 /// gives back above all.
-const REFUSED: [&str; 16] = [
+const REFUSED: [&str; 18] = [
     "fair/acquire",
     "fair/refresh",
     "fenced/run",
+    "grouped/acquire",
+    "grouped/acquire_all",
     "latch/set",
     "multi/acquire",
     "multi/server_id",
@@ -94,7 +98,7 @@ async fn out_of_memory_it_is_all_or_nothing() {
 
 /// What a script may leave that is refused one command: what was true before it, and what ends by itself. Nothing of it
 /// is a hold, a permit or a count.
-const LEFT: [(&str, &[&str]); 16] = [
+const LEFT: [(&str, &[&str]); 22] = [
     // The receipt lives for longer.
     ("cancel", &["SET"]),
     ("latch/cancel", &["SET"]),
@@ -114,6 +118,16 @@ const LEFT: [(&str, &[&str]); 16] = [
     ("multi/release", &["HDEL", "HGET"]),
     // It lives for longer.
     ("reentrant/release", &["HINCRBY"]),
+    ("grouped/extend", &["HSET"]),
+    ("grouped/release", &["HSET"]),
+    // The group lives for longer, and what is over has gone.
+    ("grouped/acquire", &["HSET"]),
+    // As above; and refused once for another reason, it may not undo what it did.
+    ("grouped/acquire_all", &["HSET", "HDEL"]),
+    // Not renewed, it says, or nothing; the group lives for longer.
+    ("grouped/renew", &["HGET", "HSET"]),
+    // Not given back, it says.
+    ("grouped/release_all", &["HDEL", "HGET"]),
     // As above, and readers have no turn.
     ("write/release", &["HINCRBY", "SET", "ZCOUNT"]),
     // It is said to wait for 2 s more.

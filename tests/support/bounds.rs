@@ -37,6 +37,10 @@ const PRELUDE: &str = "local n, time = tonumber(ARGV[1]), redis.call('TIME') loc
         redis.call('ZADD', 's', seen, owner, seen, 'c' .. i) end end ";
 
 const HASH: &str = "for i = 1, n do redis.call('HSET', 'x', 'c:' .. i, 1) end redis.call('PEXPIRE', 'x', 600000)";
+const GROUP: &str =
+    "local until_then = string.format('%.0f', now + 600000) for i = 1, n do local start = 'v' .. i .. ':o:' \
+    redis.call('HSET', 'x', 'v' .. i, 'o', start .. 'expire_time', until_then, start .. 'lock_count', 1) end \
+    redis.call('PEXPIRE', 'x', 600000)";
 const WRITTEN: &str = "redis.call('HSET', 'x', 'mode', 'write', 'o:write', 1) \
     for i = 1, n do redis.call('HSET', 'x', 'c:' .. i, 1) end redis.call('PEXPIRE', 'x', 600000)";
 /// 100 locks, each written by one owner that reads in it, n times and for longer.
@@ -77,11 +81,15 @@ const fn bound(
 }
 
 /// Those of every kind but the fair lock. Keys and arguments as [`words`] reads them.
-pub const BOUNDS: [Bound; 57] = [
+pub const BOUNDS: [Bound; 61] = [
     bound("reentrant/force", "a hash of n fields", HASH, "x", "_"),
     bound("reentrant/inspect", "a hash of n fields", HASH, "x", "_"),
     bound("reentrant/renew", "100 holds in a hash of n", HASH, "[x]", "[c:# 60000]"),
     bound("plain/renew", "100 holds", HUNDRED, "[x#]", "[t 60000]"),
+    bound("grouped/acquire", "a group of n values", GROUP, "x", "v0 o 60000 0"),
+    bound("grouped/renew", "100 of n values", GROUP, "[x]", "[v#] [o 60000]"),
+    bound("grouped/acquire_all", "100 values beside n", GROUP, "[x]", "[w# o 60000]"),
+    bound("grouped/release_all", "100 of n values", GROUP, "[x]", "[v# o c]"),
     bound("multi/acquire", "100 free locks", "", "[x#]", "[o 60000]"),
     bound("group", "100 free locks", "", "[x#]", "[1^^o^60000^0]"),
     bound("multi/release", "100 holds", HELD_ONCE, "[x#]", "[o c]"),
@@ -184,9 +192,13 @@ pub const FAIR_BOUNDS: [Bound; 16] = [
 /// line. What stands in brackets is there a hundred times, with its number for `#`. `@` is the number of the call, `+`
 /// that of the next one; `ids:5*3` are the ids of the third five permits.
 fn words(template: &str, call: usize) -> Vec<String> {
-    let (before, repeated) = template.trim_end_matches(']').split_once('[').unwrap_or((template, ""));
-    let hundred = (1..=100).map(|at| repeated.replace('#', &at.to_string()));
-    let text = hundred.fold(before.to_owned(), |text, next| text + " " + &next);
+    let part = |part: &str| {
+        let (before, repeated) = part.trim_end_matches(']').split_once('[').unwrap_or((part, ""));
+        let hundred = (1..=100).map(|at| repeated.replace('#', &at.to_string()));
+        hundred.fold(before.to_owned(), |text, next| text + " " + &next)
+    };
+    let text: Vec<String> = template.split_inclusive(']').map(part).collect();
+    let text = text.join(" ");
     let text = text.replace('@', &call.to_string()).replace('+', &(call + 1).to_string());
     let word = |word: &str| {
         word.trim_start_matches('_').split('~').map(piece).collect::<Vec<_>>().join(" ").replace('^', "\n")

@@ -47,6 +47,7 @@ fn joined(script: &str, is_quick: bool) -> String {
     let shared: &[&str] = match script.split_once('/') {
         Some(("read" | "write", _)) => &["read_write"],
         Some(("fair", verb)) if verb != "renew" => &["fair/begin"],
+        Some(("grouped", "acquire" | "extend" | "force" | "inspect" | "release" | "settle")) => &["grouped/begin"],
         Some(("permit_semaphore", "extend" | "renew")) => &["ids"],
         Some(("permit_semaphore", "acquire" | "cancel" | "release")) => &["once", "ids"],
         Some(("semaphore" | "permit_semaphore" | "latch", _)) => &["once"],

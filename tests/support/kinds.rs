@@ -27,6 +27,8 @@ pub struct Kind {
     channel: Option<&'static str>,
     /// Whether a waiter asks once a second, however long the client's cap is.
     pub asks_each_second: bool,
+    /// The field of its key that has an owner's count.
+    count: &'static str,
     /// What it may have on the server besides its key.
     traces: &'static [&'static str],
 }
@@ -42,6 +44,7 @@ const LOCK: Kind = Kind {
     hands_over: true,
     channel: Some("redisson_lock__channel:{N}"),
     asks_each_second: false,
+    count: "<field>",
     traces: &[],
 };
 
@@ -95,7 +98,7 @@ const PLAIN: Kind = Kind {
 };
 
 /// Every kind: what is done for one is done for all.
-pub static KINDS: [Kind; 14] = [
+pub static KINDS: [Kind; 15] = [
     LOCK,
     Kind { name: "mutex", make: |l, n| Arc::new(l.mutex(n)), deepest: 1, ..LOCK },
     Kind {
@@ -113,6 +116,15 @@ pub static KINDS: [Kind; 14] = [
     READ,
     WRITE,
     PLAIN,
+    Kind {
+        name: "group_lock",
+        make: |l, n| Arc::new(l.group_lock(n, "value")),
+        lua: "grouped",
+        hands_over: false,
+        asks_each_second: true,
+        count: "BxmaxkubI/Uarra/cfAAYg:<field>:lock_count",
+        ..LOCK
+    },
     Kind { name: "lock in a transaction", make: in_transaction, rival: Some("lock"), suffix: ":t1", ..LOCK },
     Kind { name: "read in a transaction", make: read_in_transaction, suffix: ":t1", ..READ },
     Kind {
@@ -149,6 +161,11 @@ impl Kind {
     /// The field of an owner, as the server has it.
     pub fn field(&self, locks: &Locks, owner: &lockson::Owner) -> String {
         format!("{}:{owner}{}", locks.client_id(), self.suffix)
+    }
+
+    /// What its key has an owner's count in.
+    pub fn count_field(&self, field: &str) -> String {
+        fill(self.count, "", field)
     }
 
     /// The keys that an owner may have on the server, the lock's own first.

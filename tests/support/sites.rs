@@ -124,7 +124,7 @@ impl Site {
         if own.kind.anonymous {
             return u64::from(own.lock.is_held().await == Ok(true));
         }
-        let found = self.raw.lock().await.hget(&own.name, &own.field).await;
+        let found = self.raw.lock().await.hget(&own.name, &own.kind.count_field(&own.field)).await;
         found.map_or(0, |count| count.parse().unwrap())
     }
 

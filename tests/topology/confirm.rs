@@ -304,7 +304,7 @@ fn whatever_says_held_has_written() {
         server.control(&["SET", semaphore, "5"]);
     }
     let id = "0123456789abcdef0123456789abcdef";
-    let calls: [(&str, &[&str], &str); 17] = [
+    let calls: [(&str, &[&str], &str); 19] = [
         ("reentrant/acquire", &["k1"], "o|LEASE|0"),
         ("reentrant/renew", &["k1"], "o|LEASE"),
         ("reentrant/hand_over", &["k1"], "o|p|LEASE"),
@@ -312,6 +312,8 @@ fn whatever_says_held_has_written() {
         ("plain/acquire", &["k2"], "o|LEASE"),
         ("plain/renew", &["k2"], "o|LEASE"),
         ("plain/hand_over", &["k2"], "o|p|LEASE"),
+        ("grouped/acquire", &["k8"], "v|o|LEASE|0"),
+        ("grouped/renew", &["k8"], "v|o|LEASE"),
         ("fair/acquire", &["k3", "k3q", "k3t", "k3s", "k3z"], "o|LEASE|0|1"),
         ("fair/renew", &["k3", "k3q", "k3t"], "o|LEASE"),
         ("write/acquire", &["k4", "k4w", "k4a"], "o:write|LEASE|0|0"),

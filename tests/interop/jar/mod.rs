@@ -6,6 +6,7 @@ use crate::*;
 
 mod composite;
 mod fair;
+mod group;
 mod holds;
 mod kinds;
 mod permits;
@@ -185,6 +186,8 @@ const CASES: &[Case] = &cases! {
         id_2_0_c id_6_c_1a id_6_c_1b id_6_c_1c id_6_c_1d id_6_c_4a id_6_c_4b;
     composite:
         id_6_c_2a id_6_c_2b id_6_c_2d id_6_c_2e id_6_c_2f id_6_c_2g id_6_c_2h id_6_c_2i;
+    group:
+        id_6_c_3a id_6_c_3b id_6_c_3c id_6_c_3d;
 };
 
 /// What `the_weaknesses_are_the_jars` runs.

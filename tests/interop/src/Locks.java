@@ -1,4 +1,5 @@
 import java.util.Arrays;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
@@ -47,6 +48,11 @@ final class Locks {
                 String[] parts = name.split("/", 2);
                 yield redisson.getMap(parts[0], StringCodec.INSTANCE).getLock(parts[1]);
             }
+            case "group" -> {
+                String[] parts = name.split("/");
+                List<Object> values = Arrays.<Object>asList(parts).subList(1, parts.length);
+                yield redisson.getMultiLock(parts[0], values);
+            }
             case "multi" -> redisson.getMultiLock(members(name));
             case "red" -> redisson.getRedLock(members(name));
             default -> throw new IllegalArgumentException(object);
@@ -88,6 +94,7 @@ final class Locks {
             case "held" -> {
                 return lock.isHeldByCurrentThread();
             }
+            case "lock_async" -> futures.put(command.args()[0], lock.lockAsync());
             case "try_lock_async" -> futures.put(command.args()[0], command.has(1)
                 ? lock.tryLockAsync(command.number(1), command.number(2), MS) : lock.tryLockAsync());
             case "cancel" -> {
@@ -95,6 +102,9 @@ final class Locks {
             }
             case "pauses" -> {
                 return pauses(new LockOptions.ExponentialBackOff().create(), (int) command.number(0));
+            }
+            case "result" -> {
+                return futures.get(command.args()[0]).get(command.number(1), MS);
             }
             case "await" -> futures.get(command.args()[0]).get(command.number(1), MS);
             default -> {

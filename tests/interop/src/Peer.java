@@ -140,7 +140,8 @@ public final class Peer {
         Map<String, String> given = Arrays.stream(settings).map(setting -> setting.split("=", 2))
             .collect(Collectors.toMap(pair -> pair[0], pair -> pair[1]));
         Config config = new Config();
-        config.setThreads(8).setNettyThreads(4);
+        // Values of groups are hashed as they are encoded.
+        config.setThreads(8).setNettyThreads(4).setCodec(StringCodec.INSTANCE);
         config.setNameMapper(around(given.getOrDefault("prefix", ""), given.getOrDefault("suffix", "")));
         BaseConfig<?> server = servers(config, URI.create(given.remove("url")), given.remove("replica"));
         given.forEach((name, value) -> {

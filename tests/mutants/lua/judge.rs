@@ -126,6 +126,7 @@ fn near(script: &str) -> &[&str] {
         "red" | "boot" => &["red"],
         "multi" => &["multi"],
         "group" => &["groups::"],
+        "grouped" => &["contract::group_lock::"],
         "silent" => &["contract::spin_lock::"],
         "latch" => &["latch"],
         "semaphore" | "permit_semaphore" | "ids" | "once" | "cancel" => &["synchronizers", "permits"],
