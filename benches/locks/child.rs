@@ -1,4 +1,4 @@
-//! Other processes: this same program, told by its arguments what to do. Lines go both ways.
+//! Other processes: this same program, told by its arguments what to do, or another one. Lines go both ways.
 
 use std::fs::OpenOptions;
 use std::process::Stdio;
@@ -22,7 +22,13 @@ impl Child {
     /// Starts one.
     pub fn start(args: &[&str]) -> Self {
         let mut command = Command::new(std::env::current_exe().expect("this program"));
-        command.arg("child").args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+        command.arg("child").args(args);
+        Self::of(command)
+    }
+
+    /// Starts another program.
+    pub fn of(mut command: Command) -> Self {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
         let mut process = command.spawn().expect("a child");
         let input = process.stdin.take().expect("a pipe");
         let output = BufReader::new(process.stdout.take().expect("a pipe")).lines();
@@ -31,7 +37,12 @@ impl Child {
 
     /// Tells it to go on.
     pub async fn go(&mut self) {
-        self.input.write_all(b"go\n").await.expect("the child listens");
+        self.tell("go").await;
+    }
+
+    /// Says a line to it.
+    pub async fn tell(&mut self, line: &str) {
+        self.input.write_all(format!("{line}\n").as_bytes()).await.expect("the child listens");
     }
 
     /// Its next line, as numbers.

@@ -8,6 +8,7 @@ use fred::types::CustomCommand;
 use futures::future::FutureExt;
 
 use crate::floor::{self, Ready};
+use crate::rueidis;
 use crate::table::{interleave, median, quantile, Cell, Goal, Ratio, Row};
 use crate::uncontended::lean;
 use lockson::{Builder, Locks, Owner, ReentrantLock};
@@ -17,10 +18,10 @@ use support::{unique, Server};
 const PARK: Duration = Duration::from_millis(2);
 
 /// Microseconds of every hand-over of a contender, over all rounds.
-type Samples = Arc<Mutex<Vec<f64>>>;
+pub type Samples = Arc<Mutex<Vec<f64>>>;
 
 /// Keeps the samples of one slice, and gives their median.
-fn keep(samples: &Samples, slice: &[f64]) -> f64 {
+pub fn keep(samples: &Samples, slice: &[f64]) -> f64 {
     samples.lock().expect("no panic").extend(slice);
     median(slice)
 }
@@ -116,26 +117,36 @@ async fn delete(client: &Client) -> FredResult<i64> {
 /// The rows of this group.
 pub async fn run(seconds: Duration) -> Vec<Row> {
     let server = Server::start();
-    let (ours, theirs, leans) = (Samples::default(), Samples::default(), Samples::default());
-    let cells = [
-        lockson(Locks::builder(), &server, ours.clone()).await,
-        raw(&server, theirs.clone()).await,
-        lockson(lean(), &server, leans.clone()).await,
+    let samples: [Samples; 4] = Default::default();
+    let mut cells = vec![
+        lockson(Locks::builder(), &server, samples[0].clone()).await,
+        raw(&server, samples[1].clone()).await,
+        lockson(lean(), &server, samples[2].clone()).await,
     ];
+    cells.extend(rueidis::cell(&server, samples[3].clone()));
     let figures = interleave(seconds * 2, &cells).await;
-    let (ours, theirs) = (ours.lock().expect("no panic").clone(), theirs.lock().expect("no panic").clone());
-    let leans = median(&leans.lock().expect("no panic"));
-    let p99 = [quantile(&ours, 0.99), quantile(&theirs, 0.99)];
-    vec![
-        Row::new("hand-over between two clients, p50", format!("{:.0} us", median(&ours)))
-            .beside(format!("DEL + PUBLISH, message, EVALSHA, raw: {:.0} us", median(&theirs)))
-            .ratio(Ratio::of(&figures[0], &figures[1]))
-            .goal(Goal::AtMost(1.3)),
-        Row::new("the same by lean connections", format!("{leans:.0} us"))
-            .beside(format!("raw: {:.0} us", median(&theirs)))
-            .ratio(Ratio::of(&figures[2], &figures[1])),
-        Row::new(format!("the same, p99 of {}", ours.len()), format!("{:.0} us", p99[0]))
-            .beside(format!("raw: {:.0} us", p99[1]))
-            .ratio(Ratio::single(p99[0] / p99[1])),
-    ]
+    let samples = samples.map(|samples| samples.lock().expect("no panic").clone());
+    let at = |cell: usize, share: f64| quantile(&samples[cell], share);
+    let p50 = |what: &str, ours: usize, name: &str, theirs: usize| {
+        Row::new(what, format!("{:.0} us", at(ours, 0.5)))
+            .beside(format!("{name}: {:.0} us", at(theirs, 0.5)))
+            .ratio(Ratio::of(&figures[ours], &figures[theirs]))
+    };
+    let p99 = |name: &str, theirs: usize| {
+        Row::new(format!("the same, p99 of {}", samples[0].len()), format!("{:.0} us", at(0, 0.99)))
+            .beside(format!("{name}: {:.0} us", at(theirs, 0.99)))
+            .ratio(Ratio::single(at(0, 0.99) / at(theirs, 0.99)))
+    };
+    let first = "hand-over between two clients, p50";
+    let mut rows = vec![
+        p50(first, 0, "DEL + PUBLISH, message, EVALSHA, raw", 1).goal(Goal::AtMost(1.3)),
+        p50("the same by lean connections", 2, "raw", 1),
+        p99("raw", 1),
+    ];
+    if cells.len() > 3 {
+        rows.push(p50(first, 0, "rueidislock", 3).goal(Goal::AtMost(0.8)));
+        rows.push(p50("the same by lean connections", 2, "rueidislock", 3));
+        rows.push(p99("rueidislock", 3));
+    }
+    rows
 }

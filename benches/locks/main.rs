@@ -20,6 +20,7 @@ mod plot;
 mod processes;
 mod red;
 mod renewals;
+mod rueidis;
 mod table;
 mod uncontended;
 mod waiting;
