@@ -6,23 +6,12 @@ use fred::prelude::*;
 use fred::types::config::Server as Address;
 use fred::types::{Key, RespVersion, Value};
 
+use support::files::sent;
 use support::Server;
-
-/// The text of a verb of the reentrant lock, as lockson joins it.
-macro_rules! text {
-    ($verb:literal $(after $shared:literal)?) => {
-        concat!(
-            include_str!("../../lua/begin.lua"),
-            include_str!("../../lua/now.lua"),
-            $(include_str!(concat!("../../lua/", $shared, ".lua")),)?
-            include_str!(concat!("../../lua/reentrant/", $verb, ".lua"))
-        )
-    };
-}
 
 const FAR: &str = "9999999999999";
 /// A lease as the watchdog's.
-const LEASE: &str = "30000";
+pub const LEASE: &str = "30000";
 
 /// A connection as lockson makes them.
 pub async fn client(server: &Server) -> Client {
@@ -59,10 +48,11 @@ pub struct Ready {
 }
 
 impl Ready {
-    fn new(server: &Server, text: &str, keys: &[&str], args: &[&str]) -> Self {
+    /// A script of lua/, such as `read/acquire`, as lockson sends it.
+    pub fn new(server: &Server, script: &str, keys: &[&str], args: &[&str]) -> Self {
         let all = ["1", FAR].iter().chain(args);
         Self {
-            sha: server.control(&["SCRIPT", "LOAD", text]).text(),
+            sha: server.control(&["SCRIPT", "LOAD", &sent(script)]).text(),
             keys: keys.iter().map(|key| Key::from(*key)).collect(),
             args: all.map(|arg| Value::from(*arg)).collect(),
         }
@@ -70,17 +60,23 @@ impl Ready {
 
     /// Takes a free lock.
     pub fn acquire(server: &Server, lock: &str, owner: &str) -> Self {
-        Self::new(server, text!("acquire"), &[lock], &[owner, LEASE, "0"])
+        Self::new(server, "reentrant/acquire", &[lock], &[owner, LEASE, "0"])
     }
 
     /// The same of another lock, for another owner, without loading the script again.
     pub fn of(&self, lock: &str, owner: &str) -> Self {
-        let mut again = Self { keys: vec![Key::from(lock)], ..self.clone() };
-        again.args[2] = Value::from(owner);
+        let mut again = Self { keys: vec![Key::from(lock)], ..self.by(owner) };
         // An acquire ends with its count.
         if again.args.len() > 5 {
             again.args[6] = Value::from(channel(lock));
         }
+        again
+    }
+
+    /// The same for another owner; or, of permits, which have none, as another call.
+    pub fn by(&self, who: &str) -> Self {
+        let mut again = self.clone();
+        again.args[2] = Value::from(who);
         again
     }
 
@@ -104,12 +100,12 @@ impl Ready {
 
     /// The same where messages are sent by this command.
     pub fn release_by(server: &Server, lock: &str, owner: &str, publish: &str) -> Self {
-        Self::new(server, text!("release" after "announce"), &[lock], &[owner, LEASE, "1", publish, &channel(lock)])
+        Self::new(server, "reentrant/release", &[lock], &[owner, LEASE, "1", publish, &channel(lock)])
     }
 
     /// From one owner to another.
     pub fn hand_over(server: &Server, lock: &str, from: &str, to: &str) -> Self {
-        Self::new(server, text!("hand_over"), &[lock], &[from, to, LEASE])
+        Self::new(server, "reentrant/hand_over", &[lock], &[from, to, LEASE])
     }
 
     /// Sends it once; it must succeed.
