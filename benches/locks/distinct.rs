@@ -21,7 +21,7 @@ const TASKS: [usize; 4] = [1, 64, 512, 4096];
 const WARM: Duration = Duration::from_millis(100);
 
 /// Lets tasks loop, each by its own `pair`, and gives how many pairs a second there were.
-async fn rate<P, F>(pairs: Vec<P>, window: Duration) -> f64
+pub async fn rate<P, F>(pairs: Vec<P>, window: Duration) -> f64
 where
     P: Fn() -> F + Send + Sync + 'static,
     F: Future<Output = ()> + Send,

@@ -16,10 +16,13 @@ mod heap;
 mod hot;
 mod memory;
 mod names;
+mod permits;
 mod plot;
 mod processes;
+mod read_write;
 mod red;
 mod renewals;
+mod room;
 mod rueidis;
 mod table;
 mod uncontended;
@@ -30,12 +33,14 @@ use std::time::Duration;
 use table::Table;
 
 /// What can be asked for by name, in the order of the table.
-const GROUPS: [&str; 14] = [
+const GROUPS: [&str; 16] = [
     "uncontended",
     "distinct",
     "hand_over",
     "hot",
     "processes",
+    "read_write",
+    "permits",
     "red",
     "cluster",
     "cost",
@@ -89,6 +94,8 @@ async fn run(group: &'static str, seconds: Duration) -> Vec<table::Row> {
         "hand_over" => hand_over::run(seconds).await,
         "hot" => hot::run(seconds).await,
         "processes" => processes::run(seconds).await,
+        "read_write" => read_write::run(seconds).await,
+        "permits" => permits::run(seconds).await,
         "red" => red::run(seconds).await,
         "cluster" => cluster::run(seconds).await,
         "cost" => cost::run(seconds).await,
