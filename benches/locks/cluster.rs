@@ -8,12 +8,11 @@ use std::time::{Duration, Instant};
 use fred::prelude::Client;
 use futures::future::{join_all, FutureExt};
 use lockson::{Builder, Locks, ReentrantLock, Replicas};
-use rustix::time::ClockId;
 use support::cluster::PRIMARIES;
 use support::{unique, Cluster, Server};
 
 use crate::floor::{self, Ready};
-use crate::table::{interleave_rounds, median, time, Cell, Goal, Ratio, Row};
+use crate::table::{interleave_rounds, median, Cell, Figure, Goal, Ratio, Row, Window};
 
 const TASKS: usize = 64;
 const ROUNDS: u32 = 5;
@@ -82,15 +81,6 @@ impl Pair for Raw {
     }
 }
 
-/// What of a slice a cell is about.
-#[derive(Clone, Copy)]
-enum Figure {
-    /// Pairs a second.
-    Rate,
-    /// Microseconds of this process's CPU for each.
-    Cpu,
-}
-
 /// Lets every task do its pairs while a slice lasts. How many were done.
 async fn run_all(slice: Duration, all: &[Arc<impl Pair>]) -> u64 {
     let began = Instant::now();
@@ -112,12 +102,8 @@ fn cell(figure: Figure, all: &[Arc<impl Pair>]) -> Cell {
     Box::new(move |slice| {
         let all = all.clone();
         async move {
-            let (began, before) = (Instant::now(), time(ClockId::ProcessCPUTime));
-            let count = run_all(slice, &all).await as f64;
-            match figure {
-                Figure::Rate => count / began.elapsed().as_secs_f64(),
-                Figure::Cpu => (time(ClockId::ProcessCPUTime) - before).as_secs_f64() * 1e6 / count,
-            }
+            let window = Window::open();
+            window.figure(figure, run_all(slice, &all).await)
         }
         .boxed()
     })

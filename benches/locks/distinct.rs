@@ -3,14 +3,14 @@
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures::future::{join_all, FutureExt};
 
 use crate::floor::{self, Ready};
 use crate::hot::rslock_manager;
 use crate::plot::Chart;
-use crate::table::{interleave_rounds, median, Cell, Goal, Ratio, Row};
+use crate::table::{interleave_rounds, median, Cell, Figure, Goal, Ratio, Row, Window};
 use crate::uncontended::lean;
 use lockson::{Builder, Locks};
 use support::{unique, Server};
@@ -20,8 +20,8 @@ const TASKS: [usize; 4] = [1, 64, 512, 4096];
 /// The time before the measured window.
 const WARM: Duration = Duration::from_millis(100);
 
-/// Lets tasks loop, each by its own `pair`, and gives how many pairs a second there were.
-pub async fn rate<P, F>(pairs: Vec<P>, window: Duration) -> f64
+/// Lets tasks loop, each by its own `pair`, and gives what a window of it came to.
+pub async fn pace<P, F>(pairs: Vec<P>, length: Duration, figure: Figure) -> f64
 where
     P: Fn() -> F + Send + Sync + 'static,
     F: Future<Output = ()> + Send,
@@ -38,23 +38,23 @@ where
     });
     let looping: Vec<_> = looping.collect();
     tokio::time::sleep(WARM).await;
-    let (began, before) = (Instant::now(), count.load(Ordering::Relaxed));
-    tokio::time::sleep(window).await;
-    let (lasted, after) = (began.elapsed(), count.load(Ordering::Relaxed));
+    let (window, before) = (Window::open(), count.load(Ordering::Relaxed));
+    tokio::time::sleep(length).await;
+    let figure = window.figure(figure, count.load(Ordering::Relaxed) - before);
     stop.store(true, Ordering::Relaxed);
     for ended in join_all(looping).await {
         ended.expect("no task fails");
     }
-    (after - before) as f64 / lasted.as_secs_f64()
+    figure
 }
 
 fn names(tasks: usize) -> Vec<String> {
     (0..tasks).map(|_| unique("distinct")).collect()
 }
 
-async fn lockson(builder: Builder, server: &Server, tasks: usize) -> Cell {
+pub async fn lockson(builder: Builder, server: &Server, tasks: usize, figure: Figure) -> Cell {
     let locks = builder.connect(&server.url()).await.expect("a client");
-    Box::new(move |window| {
+    Box::new(move |length| {
         let locks = locks.clone();
         async move {
             let pair = |name: String| {
@@ -67,7 +67,7 @@ async fn lockson(builder: Builder, server: &Server, tasks: usize) -> Cell {
                     }
                 }
             };
-            rate(names(tasks).into_iter().map(pair).collect(), window).await
+            pace(names(tasks).into_iter().map(pair).collect(), length, figure).await
         }
         .boxed()
     })
@@ -81,9 +81,9 @@ fn scripts(server: &Server, tasks: usize) -> Vec<Arc<(Ready, Ready)>> {
     names(tasks).iter().map(of).collect()
 }
 
-async fn fred(server: &Server, tasks: usize) -> Cell {
+pub async fn fred(server: &Server, tasks: usize, figure: Figure) -> Cell {
     let (client, scripts) = (floor::client(server).await, scripts(server, tasks));
-    Box::new(move |window| {
+    Box::new(move |length| {
         let (client, scripts) = (client.clone(), scripts.clone());
         async move {
             let pair = |scripts: Arc<(Ready, Ready)>| {
@@ -96,7 +96,7 @@ async fn fred(server: &Server, tasks: usize) -> Cell {
                     }
                 }
             };
-            rate(scripts.into_iter().map(pair).collect(), window).await
+            pace(scripts.into_iter().map(pair).collect(), length, figure).await
         }
         .boxed()
     })
@@ -112,7 +112,7 @@ async fn redis_rs(server: &Server, tasks: usize) -> Cell {
     let connection = client.get_multiplexed_async_connection().await.expect("a connection");
     let commands = scripts(server, tasks).into_iter();
     let commands: Vec<_> = commands.map(|pair| Arc::new((pair.0.command(), pair.1.command()))).collect();
-    Box::new(move |window| {
+    Box::new(move |length| {
         let (connection, commands) = (connection.clone(), commands.clone());
         async move {
             let pair = |commands: Arc<(redis::Cmd, redis::Cmd)>| {
@@ -125,7 +125,7 @@ async fn redis_rs(server: &Server, tasks: usize) -> Cell {
                     }
                 }
             };
-            rate(commands.into_iter().map(pair).collect(), window).await
+            pace(commands.into_iter().map(pair).collect(), length, Figure::Rate).await
         }
         .boxed()
     })
@@ -133,7 +133,7 @@ async fn redis_rs(server: &Server, tasks: usize) -> Cell {
 
 fn rslock(server: &Server, tasks: usize) -> Cell {
     let manager = rslock_manager(&server.url());
-    Box::new(move |window| {
+    Box::new(move |length| {
         let manager = manager.clone();
         async move {
             let pair = |name: String| {
@@ -146,7 +146,7 @@ fn rslock(server: &Server, tasks: usize) -> Cell {
                     }
                 }
             };
-            rate(names(tasks).into_iter().map(pair).collect(), window).await
+            pace(names(tasks).into_iter().map(pair).collect(), length, Figure::Rate).await
         }
         .boxed()
     })
@@ -170,11 +170,11 @@ pub async fn run(seconds: Duration) -> Vec<Row> {
     );
     for tasks in TASKS {
         let cells = [
-            lockson(Locks::builder(), &server, tasks).await,
+            lockson(Locks::builder(), &server, tasks, Figure::Rate).await,
             redis_rs(&server, tasks).await,
             rslock(&server, tasks),
-            fred(&server, tasks).await,
-            lockson(lean(), &server, tasks).await,
+            fred(&server, tasks, Figure::Rate).await,
+            lockson(lean(), &server, tasks, Figure::Rate).await,
         ];
         let figures = interleave_rounds(ROUNDS, seconds, &cells).await;
         chart.add(tasks, &figures);

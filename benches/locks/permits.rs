@@ -9,10 +9,10 @@ use futures::future::FutureExt;
 use lockson::Locks;
 use tokio::sync::Semaphore;
 
-use crate::distinct::rate;
+use crate::distinct::pace;
 use crate::floor::{self, Ready, LEASE};
 use crate::room::Room;
-use crate::table::{interleave_rounds, median, Cell, Ratio, Row};
+use crate::table::{interleave_rounds, median, Cell, Figure, Ratio, Row};
 use support::permits::Kind;
 use support::{unique, Server};
 
@@ -92,9 +92,8 @@ impl Contender {
     }
 }
 
-/// Turns a second.
-fn cell(contender: Contender) -> Cell {
-    Box::new(move |window| {
+fn cell(contender: Contender, figure: Figure) -> Cell {
+    Box::new(move |length| {
         let contender = contender.clone();
         async move {
             let room = Arc::new(Room::new(u64::from(PERMITS)));
@@ -105,21 +104,21 @@ fn cell(contender: Contender) -> Cell {
                     async move { contender.turn(task, &room).await }
                 }
             };
-            let rate = rate((0..TASKS).map(task).collect(), window).await;
+            let figure = pace((0..TASKS).map(task).collect(), length, figure).await;
             room.check();
-            rate
+            figure
         }
         .boxed()
     })
 }
 
 /// lockson's, and raw.
-pub async fn cells(kind: &str, server: &Server) -> [Cell; 2] {
+pub async fn cells(kind: &str, server: &Server, figure: Figure) -> [Cell; 2] {
     let locks = Locks::connect(&server.url()).await.expect("a client");
     let ours = Kind::of(kind, &locks, &unique(kind));
     assert!(ours.set(PERMITS).await, "a fresh name");
     let raw = Raw::of(kind, server, &unique(kind)).await;
-    [cell(Contender::Lockson(ours)), cell(Contender::Raw(Arc::new(raw)))]
+    [cell(Contender::Lockson(ours), figure), cell(Contender::Raw(Arc::new(raw)), figure)]
 }
 
 /// The rows of this group.
@@ -127,7 +126,7 @@ pub async fn run(seconds: Duration) -> Vec<Row> {
     let server = Server::start();
     let mut rows = Vec::new();
     for (kind, what) in [("counted", "semaphore"), ("leased", "semaphore whose permits expire")] {
-        let figures = interleave_rounds(ROUNDS, seconds, &cells(kind, &server).await).await;
+        let figures = interleave_rounds(ROUNDS, seconds, &cells(kind, &server, Figure::Rate).await).await;
         let said = |cell: usize| format!("{:.0}/s", median(&figures[cell]));
         rows.push(
             Row::new(format!("{what}, {TASKS} tasks, {PERMITS} permits: acquisitions"), said(0))

@@ -12,11 +12,11 @@ use lockson::{Lock, Locks, ReadWriteLock};
 use rslock::LockManager;
 use tokio::sync::RwLock;
 
-use crate::distinct::rate;
+use crate::distinct::pace;
 use crate::floor::{self, Ready, LEASE};
 use crate::hot::rslock_manager;
 use crate::room::Room;
-use crate::table::{interleave_rounds, median, Cell, Ratio, Row};
+use crate::table::{interleave_rounds, median, Cell, Figure, Ratio, Row};
 use support::{unique, Server};
 
 const ROUNDS: u32 = 5;
@@ -98,9 +98,8 @@ impl Contender {
     }
 }
 
-/// Turns a second.
-fn cell(contender: Contender, mix: u64) -> Cell {
-    Box::new(move |window| {
+fn cell(contender: Contender, mix: u64, figure: Figure) -> Cell {
+    Box::new(move |length| {
         let contender = contender.clone();
         async move {
             let room = Arc::new(Room::new(TASKS));
@@ -114,21 +113,21 @@ fn cell(contender: Contender, mix: u64) -> Cell {
                     async move { contender.turn(task as usize, writes, &room).await }
                 }
             };
-            let rate = rate((0..TASKS).map(task).collect(), window).await;
+            let figure = pace((0..TASKS).map(task).collect(), length, figure).await;
             room.check();
-            rate
+            figure
         }
         .boxed()
     })
 }
 
-pub async fn lockson(server: &Server, mix: u64) -> Cell {
+pub async fn lockson(server: &Server, mix: u64, figure: Figure) -> Cell {
     let locks = Locks::connect(&server.url()).await.expect("a client");
-    cell(Contender::Lockson(locks.read_write_lock(&unique("read-write"))), mix)
+    cell(Contender::Lockson(locks.read_write_lock(&unique("read-write"))), mix, figure)
 }
 
-pub async fn raw(server: &Server, mix: u64) -> Cell {
-    cell(Contender::Raw(Arc::new(Raw::of(server, &unique("read-write")).await)), mix)
+pub async fn raw(server: &Server, mix: u64, figure: Figure) -> Cell {
+    cell(Contender::Raw(Arc::new(Raw::of(server, &unique("read-write")).await)), mix, figure)
 }
 
 /// The rows of this group.
@@ -137,7 +136,11 @@ pub async fn run(seconds: Duration) -> Vec<Row> {
     let mut rows = Vec::new();
     for mix in MIXES {
         let rslock = Contender::Rslock(rslock_manager(&server.url()), unique("read-write"));
-        let cells = [lockson(&server, mix).await, cell(rslock, mix), raw(&server, mix).await];
+        let cells = [
+            lockson(&server, mix, Figure::Rate).await,
+            cell(rslock, mix, Figure::Rate),
+            raw(&server, mix, Figure::Rate).await,
+        ];
         let figures = interleave_rounds(ROUNDS, seconds, &cells).await;
         let said = |cell: usize| format!("{:.0}/s", median(&figures[cell]));
         let row = |what: String, name: &str, theirs: usize| {

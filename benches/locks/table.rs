@@ -1,7 +1,7 @@
 //! Figures, ratios and the one table.
 
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::future::BoxFuture;
 use rustix::time::{clock_gettime, ClockId};
@@ -14,6 +14,35 @@ pub type Cell = Box<dyn Fn(Duration) -> BoxFuture<'static, f64> + Send + Sync>;
 pub fn time(clock: ClockId) -> Duration {
     let time = clock_gettime(clock);
     Duration::from_secs(time.tv_sec.unsigned_abs()) + Duration::from_nanos(time.tv_nsec.unsigned_abs())
+}
+
+/// What of many turns a cell is about.
+#[derive(Clone, Copy)]
+pub enum Figure {
+    /// Turns a second.
+    Rate,
+    /// Microseconds of this process's CPU for each.
+    Cpu,
+}
+
+/// A time in which turns are counted, from when it is opened.
+pub struct Window {
+    began: Instant,
+    cpu: Duration,
+}
+
+impl Window {
+    pub fn open() -> Self {
+        Self { began: Instant::now(), cpu: time(ClockId::ProcessCPUTime) }
+    }
+
+    /// What so many turns came to.
+    pub fn figure(&self, figure: Figure, turns: u64) -> f64 {
+        match figure {
+            Figure::Rate => turns as f64 / self.began.elapsed().as_secs_f64(),
+            Figure::Cpu => (time(ClockId::ProcessCPUTime) - self.cpu).as_secs_f64() * 1e6 / turns as f64,
+        }
+    }
 }
 
 /// Slices that a cell is cut into.
@@ -55,7 +84,7 @@ pub fn median(values: &[f64]) -> f64 {
 /// A ratio: its median over the rounds and its range.
 #[derive(Debug, Clone, Copy)]
 pub struct Ratio {
-    median: f64,
+    pub median: f64,
     range: Option<(f64, f64)>,
 }
 
