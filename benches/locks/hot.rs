@@ -38,13 +38,16 @@ pub fn rslock_manager(url: &str) -> LockManager {
 pub enum Contender {
     Lockson(ReentrantLock),
     Rslock(LockManager, String),
+    /// Of this process alone.
+    Tokio(Arc<tokio::sync::Mutex<()>>),
 }
 
 impl Contender {
-    /// lockson's or rslock's lock of this name.
+    /// The lock of this name of lockson, rslock or tokio.
     pub async fn connect(which: &str, url: &str, name: &str) -> Self {
         match which {
             "lockson" => Self::Lockson(Locks::connect(url).await.expect("a client").lock(name)),
+            "tokio" => Self::Tokio(Arc::default()),
             _ => Self::Rslock(rslock_manager(url), name.to_owned()),
         }
     }
@@ -60,6 +63,10 @@ impl Contender {
                 let lock = manager.acquire_no_guard(name.as_str(), RSLOCK_TTL).await.expect("held");
                 counter.bump();
                 manager.unlock(&lock).await;
+            }
+            Self::Tokio(lock) => {
+                let _guard = lock.lock().await;
+                counter.bump();
             }
         }
     }
@@ -105,7 +112,7 @@ pub struct Run {
     /// Acquisitions a second within the window.
     pub rate: f64,
     /// Microseconds of this process's CPU for each of them.
-    cpu: f64,
+    pub cpu: f64,
     /// Acquisitions within the window, by task.
     pub turns: Vec<u64>,
     /// All acquisitions, those before and after the window too.
@@ -160,9 +167,10 @@ pub async fn contend_here(contender: &Contender, tasks: usize, window: Duration)
 }
 
 /// What of a run a cell is about.
-type Figure = fn(&Run) -> f64;
+pub type Figure = fn(&Run) -> f64;
 
-async fn cell(which: &str, server: &Server, tasks: usize, figure: Figure) -> Cell {
+/// What a contender comes to.
+pub async fn cell(which: &str, server: &Server, tasks: usize, figure: Figure) -> Cell {
     let contender = Contender::connect(which, &server.url(), &unique(which)).await;
     Box::new(move |slice| {
         let contender = contender.clone();

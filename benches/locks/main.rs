@@ -1,8 +1,8 @@
 //! `cargo bench -p lockson-benches`: lockson beside its floor (the same scripts, raw on fred) and beside rslock, in one
 //! run on servers that it starts itself. docs/PERFORMANCE.md says how to read the table.
 //!
-//! `.. -- hot cost` runs only these groups; `.. -- --quick` those that say most, in a minute, and roughly.
-//! `LOCKSON_BENCH_SECONDS` is the time per cell of the table (default 2).
+//! `.. -- hot cost` runs only these groups; `.. -- --quick` those that say most, in a minute, and roughly;
+//! `.. -- --ratios` prints what `scripts/ratios` compares. `LOCKSON_BENCH_SECONDS` is the time per cell (default 2).
 
 mod bounds;
 mod child;
@@ -19,6 +19,7 @@ mod names;
 mod permits;
 mod plot;
 mod processes;
+mod ratios;
 mod read_write;
 mod red;
 mod renewals;
@@ -52,9 +53,13 @@ const GROUPS: [&str; 16] = [
     "bounds",
 ];
 
+/// The time per cell, where nothing else is asked for.
+const SECONDS: f64 = 2.0;
 /// Those of `--quick` where none is named, and its time per cell.
 const QUICK: [&str; 4] = ["uncontended", "distinct", "hot", "cost"];
 const QUICK_SECONDS: f64 = 0.4;
+/// The time per cell of `--ratios`.
+const RATIO_SECONDS: f64 = 0.5;
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -64,24 +69,32 @@ fn main() {
         return;
     }
     // Cargo says `--bench` when it means a measurement; `cargo test --all-targets` runs this file too.
-    if !args.iter().any(|arg| arg == "--bench") {
+    let is_asked = |flag: &str| args.iter().any(|arg| arg == flag);
+    if !is_asked("--bench") {
         println!("a measurement: run it by `cargo bench -p lockson-benches`");
         return;
     }
     let wanted: Vec<&str> = args.iter().map(String::as_str).filter(|arg| !arg.starts_with('-')).collect();
-    if let Some(unknown) = wanted.iter().find(|name| !GROUPS.contains(name)) {
-        eprintln!("there is no group {unknown:?}; there are {}", GROUPS.join(", "));
+    let (is_quick, is_of_ratios) = (is_asked("--quick"), is_asked("--ratios"));
+    let known = if is_of_ratios { &ratios::NAMES[..] } else { &GROUPS };
+    if let Some(unknown) = wanted.iter().find(|name| !known.contains(name)) {
+        eprintln!("there is no {unknown:?}; there are {}", known.join(", "));
         std::process::exit(2);
     }
-    let is_quick = args.iter().any(|arg| arg == "--quick");
-    let seconds = if is_quick { Duration::from_secs_f64(QUICK_SECONDS) } else { seconds() };
-    let all = if is_quick && wanted.is_empty() { &QUICK[..] } else { &GROUPS };
-    let groups = all.iter().copied().filter(|name| wanted.is_empty() || wanted.contains(name));
+    let all = if is_quick && wanted.is_empty() { &QUICK[..] } else { known };
+    let names = all.iter().copied().filter(|name| wanted.is_empty() || wanted.contains(name));
+    // In a task: what runs in `block_on` itself is on a thread apart from the workers.
+    if is_of_ratios {
+        for name in names {
+            let ratio = runtime.block_on(runtime.spawn(ratios::measure(name, seconds(RATIO_SECONDS))));
+            println!("{name} {:.3}", ratio.expect("it is measured"));
+        }
+        return;
+    }
+    let seconds = seconds(if is_quick { QUICK_SECONDS } else { SECONDS });
     let mut table = Table::new();
-    for group in groups {
-        // In a task: what runs in `block_on` itself is on a thread apart from the workers.
-        let rows = runtime.block_on(async move { tokio::spawn(run(group, seconds)).await.expect("the group runs") });
-        table.add(rows);
+    for group in names {
+        table.add(runtime.block_on(runtime.spawn(run(group, seconds))).expect("the group runs"));
     }
     table.summary();
 }
@@ -108,9 +121,9 @@ async fn run(group: &'static str, seconds: Duration) -> Vec<table::Row> {
     }
 }
 
-/// The time per cell.
-fn seconds() -> Duration {
+/// What the environment says, or else this.
+fn seconds(otherwise: f64) -> Duration {
     let text = std::env::var("LOCKSON_BENCH_SECONDS").unwrap_or_default();
-    let seconds = if text.is_empty() { 2.0 } else { text.parse().expect("LOCKSON_BENCH_SECONDS is a number") };
+    let seconds = if text.is_empty() { otherwise } else { text.parse().expect("LOCKSON_BENCH_SECONDS is a number") };
     Duration::from_secs_f64(seconds)
 }

@@ -29,7 +29,7 @@ pub async fn lockson(server: &Server, guards: bool, clock: ClockId) -> Cell {
     by(Locks::builder(), server, guards, clock).await
 }
 
-async fn by(builder: Builder, server: &Server, guards: bool, clock: ClockId) -> Cell {
+pub async fn by(builder: Builder, server: &Server, guards: bool, clock: ClockId) -> Cell {
     let locks = builder.connect(&server.url()).await.expect("a client");
     Box::new(move |slice| {
         let locks = locks.clone();
@@ -53,7 +53,7 @@ async fn by(builder: Builder, server: &Server, guards: bool, clock: ClockId) -> 
     })
 }
 
-async fn raw(server: &Server, clock: ClockId) -> Cell {
+pub async fn raw(server: &Server, clock: ClockId) -> Cell {
     let client = floor::client(server).await;
     let owner = floor::owner(1);
     let scripts = Arc::new((Ready::acquire(server, "raw", &owner), Ready::release(server, "raw", &owner)));
