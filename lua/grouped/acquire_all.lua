@@ -14,9 +14,10 @@ for i, group in ipairs(KEYS) do
   local owner = redis.pcall('HGET', group, ARGV[3 * i])
   if type(owner) == 'table' then return {4, nonce, now, owner.err} end
   if owner then
-    local start = ARGV[3 * i] .. ':' .. owner
+    local value = ARGV[3 * i]
+    local start = value .. ':' .. owner
     if tonumber(redis.call('HGET', group, start .. ':expire_time') or 0) > now then return {0, nonce, now} end
-    if owner ~= ARGV[3 * i + 1] then stale[i] = {start .. ':expire_time', start .. ':lock_count'} end
+    if owner ~= ARGV[3 * i + 1] then stale[i] = {value, start .. ':expire_time', start .. ':lock_count'} end
   end
 end
 -- First, as nobody else takes them out, and what is refused here has taken nothing.

@@ -123,7 +123,7 @@ const LEFT: [(&str, &[&str]); 22] = [
     // The group lives for longer, and what is over has gone.
     ("grouped/acquire", &["HSET"]),
     // As above; and refused once for another reason, it may not undo what it did.
-    ("grouped/acquire_all", &["HSET", "HDEL"]),
+    ("grouped/acquire_all", &["HSET", "HDEL", "PEXPIRE", "PTTL"]),
     // Not renewed, it says, or nothing; the group lives for longer.
     ("grouped/renew", &["HGET", "HSET"]),
     // Not given back, it says.
