@@ -231,8 +231,8 @@ impl Listener {
             return false;
         }
         self.subscription = Some(self.engine.channels.join(&self.channel));
-        // What counts is whether a release right after the attempt was heard, not whether one is heard now. What all hear
-        // is heard from now on.
+        // What counts is whether a release right after the attempt was heard, not whether one is heard now. What all
+        // hear is heard from now on.
         self.is_confirmed() && (self.shares || !self.listened)
     }
 

@@ -121,7 +121,7 @@ const LEFT: [(&str, &[&str]); 22] = [
     ("grouped/extend", &["HSET"]),
     ("grouped/release", &["HSET"]),
     // The group lives for longer, and what is over has gone.
-    ("grouped/acquire", &["HSET"]),
+    ("grouped/acquire", &["HSET", "PEXPIRE"]),
     // As above; and refused once for another reason, it may not undo what it did.
     ("grouped/acquire_all", &["HSET", "HDEL", "PEXPIRE", "PTTL"]),
     // Not renewed, it says, or nothing; the group lives for longer.
