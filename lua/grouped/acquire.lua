@@ -7,7 +7,7 @@
 -- Redisson: RedissonFasterMultiLock.tryLockInnerAsync. Differs: absolute counts, not_after, the server's time, a lease only
 --   grows.
 local owner, lease, n = ARGV[4], tonumber(ARGV[5]), ARGV[6]
-local holder, found, left, gone, wrong = look()
+local holder, found, left, gone, wrong, expiry = look()
 if wrong then return {4, nonce, now, wrong} end
 if holder and holder ~= owner then
   if n == '0' then return {0, nonce, now, left} end
@@ -19,6 +19,6 @@ if found ~= n and tonumber(found) ~= n + 1 then return {5, nonce, now, found} en
 -- First, as nobody else takes them out, and what is refused here has written nothing.
 if gone and gone ~= owner then remove(gone) end
 -- Found done, it writes all the same, for a replica to confirm.
-local refused = put(owner, n + 1, math.max(left, lease))
+local refused = put(owner, n + 1, math.max(left, lease), found, expiry)
 if refused then return {6, nonce, now, refused} end
 return {1, nonce, now}

@@ -27,11 +27,9 @@ end
 for i, group in ipairs(KEYS) do
   local lease, ttl = tonumber(ARGV[3 * i + 2]), redis.call('PTTL', group)
   local value, expiry, count = names(i)
-  local set, has = ttl ~= -2 and ttl < lease and redis.pcall('PEXPIRE', group, lease), i - 1
-  if type(set) ~= 'table' then
-    set = redis.pcall('HSET', group, value, ARGV[3 * i + 1], expiry, string.format('%.0f', now + lease), count, '1')
-    if type(set) == 'number' and ttl == -2 then set, has = redis.pcall('PEXPIRE', group, lease), i end
-  end
+  local set = redis.pcall('HSET', group, value, ARGV[3 * i + 1], expiry, string.format('%.0f', now + lease), count, '1')
+  local has = type(set) == 'number' and i or i - 1
+  if has == i and ttl < lease then set = redis.pcall('PEXPIRE', group, lease) end
   if type(set) == 'table' then
     for at, group in ipairs(KEYS) do
       if at <= has then redis.pcall('HDEL', group, names(at)) end

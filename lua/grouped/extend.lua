@@ -5,13 +5,13 @@
 --   {6, nonce, now, error} refused.
 -- Redisson: has none for a holder.
 local owner, lease = ARGV[4], tonumber(ARGV[5])
-local holder, found, left, gone, wrong = look()
+local holder, found, left, gone, wrong, expiry = look()
 if wrong then return {4, nonce, now, wrong} end
 if holder ~= owner then return {3, nonce, now} end
 if lease > 0 then
   -- First a write that no memory limit refuses, of a field that nobody has: then HSET is let through too.
   redis.call('HDEL', group, '')
-  local refused = put(owner, found, lease)
+  local refused = put(owner, found, lease, found, expiry)
   if refused then return {6, nonce, now, refused} end
   left = lease
 end

@@ -9,7 +9,7 @@
 -- Redisson: RedissonFasterMultiLock.unlockInnerAsync. Differs: absolute counts and not_after in place of the latch key, an
 --   inner release tells nobody and never shortens the lease.
 local owner, lease, n = ARGV[4], tonumber(ARGV[5]), ARGV[6]
-local holder, found, left, gone, wrong = look()
+local holder, found, left, gone, wrong, expiry = look()
 if wrong then return {4, nonce, now, wrong} end
 if holder ~= owner then
   if gone == owner then remove(owner) end
@@ -23,6 +23,6 @@ if found == n and n == '1' then
 end
 -- First a write that no memory limit refuses, of a field that nobody has: then HSET is let through too.
 redis.call('HDEL', group, '')
-local refused = put(owner, n - 1, math.max(left, lease))
+local refused = put(owner, n - 1, math.max(left, lease), found, expiry)
 if refused then return {6, nonce, now, refused} end
 return {1, nonce, now, -1}

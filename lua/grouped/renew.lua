@@ -1,6 +1,6 @@
 -- grouped/renew.lua: lengthen the leases of many values, of any groups. Creates nothing.
 -- KEYS[i] group of hold i  hash  as in grouped/begin.lua
--- ARGV[2 + i] value of hold i; behind all of these ARGV[count + 2i + 1] owner of hold i  ARGV[count + 2i + 2] its lease_ms
+-- ARGV[2 + i] value of hold i; behind all of these ARGV[count + 2i + 1] owner of hold i  ARGV[count + 2i + 2] lease_ms of it
 -- Returns {1, nonce, now, v1 .. vn}: 1 renewed, 0 not held by this owner.
 -- Redisson: FastMultilockTask. Differs: many groups in one script, each hold has a lease of its own, which only grows.
 local reply, count = {1, nonce, now}, #KEYS

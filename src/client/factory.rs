@@ -180,38 +180,6 @@ impl Locks {
         ReadWriteLock::new(self.session.clone(), name, line)
     }
 
-    /// One value of the group of this name. A [`MultiLock`](crate::MultiLock) of several is what Redisson's
-    /// `getMultiLock(group, values)` is: all of them by one script, and both keep each other out, value by value.
-    ///
-    /// Redisson tells a value by the bytes that the client's codec gives for it. For `StringCodec` these are the
-    /// value's own in UTF-8; for any other codec the caller has to give what that codec writes, byte for byte.
-    ///
-    /// ```
-    /// use lockson::{Locks, MultiLock};
-    ///
-    /// async fn move_stock(locks: &Locks) -> Result<(), Box<dyn std::error::Error>> {
-    ///     // Java, with StringCodec: redisson.getMultiLock("shelves", List.of("a7", "b3"))
-    ///     let shelves = MultiLock::new(["a7", "b3"].map(|shelf| locks.group_lock("shelves", shelf)));
-    ///     let guard = shelves.guard().await?;
-    ///     // ..
-    ///     guard.unlock().await?;
-    ///     Ok(())
-    /// }
-    /// # #[cfg(feature = "embedded")]
-    /// # tokio::runtime::Runtime::new().unwrap().block_on(async { move_stock(&Locks::embedded()).await.unwrap() });
-    /// ```
-    ///
-    /// Each value is a lock as [`lock`](Self::lock)'s is, of its own owner, count and lease. A group is one key, so
-    /// give it a name that no other lock has: the two would keep each other's key alive. Its values have one channel:
-    /// a release wakes those who wait for any of them, so a group is no place for thousands of contended values. Java
-    /// writes the end of a lease by the clock of its client, lockson by the server's: where a Java client's clock is
-    /// ahead of the server's, its view of what is over is early by as much.
-    #[cfg(feature = "map-entries")]
-    pub fn group_lock(&self, group: &str, value: impl AsRef<[u8]>) -> Lock<crate::kinds::grouped::Grouped> {
-        let line = self.keys(group).map(|keys| self.parts.line(keys.of_value(value.as_ref())));
-        Lock::new(self.session.clone(), group, line)
-    }
-
     /// The lock of this name that is given in the order of arrival, over all waiters of all processes (Redisson's
     /// `getFairLock`): see [`Fair`].
     ///
@@ -250,6 +218,38 @@ impl Locks {
     pub fn plain_lock(&self, name: &str) -> Lock<Plain> {
         let line = self.keys(name).map(|keys| self.parts.line(keys.of_plain()));
         Lock::new(self.session.clone(), name, line)
+    }
+
+    /// One value of the group of this name. A [`MultiLock`](crate::MultiLock) of several is what Redisson's
+    /// `getMultiLock(group, values)` is: all of them by one script, and both keep each other out, value by value.
+    ///
+    /// Redisson tells a value by the bytes that the client's codec gives for it. For `StringCodec` these are the
+    /// value's own in UTF-8; for any other codec the caller has to give what that codec writes, byte for byte.
+    ///
+    /// ```
+    /// use lockson::{Locks, MultiLock};
+    ///
+    /// async fn move_stock(locks: &Locks) -> Result<(), Box<dyn std::error::Error>> {
+    ///     // Java, with StringCodec: redisson.getMultiLock("shelves", List.of("a7", "b3"))
+    ///     let shelves = MultiLock::new(["a7", "b3"].map(|shelf| locks.group_lock("shelves", shelf)));
+    ///     let guard = shelves.guard().await?;
+    ///     // ..
+    ///     guard.unlock().await?;
+    ///     Ok(())
+    /// }
+    /// # #[cfg(feature = "embedded")]
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(async { move_stock(&Locks::embedded()).await.unwrap() });
+    /// ```
+    ///
+    /// Each value is a lock as [`lock`](Self::lock)'s is, of its own owner, count and lease. A group is one key, so
+    /// give it a name that no other lock has: the two would keep each other's key alive. Its values have one channel:
+    /// a release wakes those who wait for any of them, so a group is no place for thousands of contended values. Java
+    /// writes the end of a lease by the clock of its client, lockson by the server's: where a Java client's clock is
+    /// ahead of the server's, its view of what is over is early by as much.
+    #[cfg(feature = "map-entries")]
+    pub fn group_lock(&self, group: &str, value: impl AsRef<[u8]>) -> Lock<crate::kinds::grouped::Grouped> {
+        let line = self.keys(group).map(|keys| self.parts.line(keys.of_value(value.as_ref())));
+        Lock::new(self.session.clone(), group, line)
     }
 
     /// Work on a schedule: of all processes that run it at one time one does, and nobody else begins it within

@@ -32,8 +32,16 @@ pub fn shipped_args(rng: &mut Rng, text: &str) -> Vec<String> {
     let by_header = rng.f64() < 0.8;
     // Two for each of the six keys, or so many as any script has.
     let in_pairs = text.contains("ARGV[2i + 1] ");
-    for place in 3..if in_pairs { 15 } else { 12 } {
-        let named = if in_pairs { format!("ARGV[2i + {}] ", 2 - place % 2) } else { format!("ARGV[{place}] ") };
+    // Or these behind one for each key.
+    let behind = text.contains("ARGV[count + 2i + 1] ");
+    let end = if behind { 21 } else { [12, 15][usize::from(in_pairs)] };
+    for place in 3..end {
+        let named = match (behind, in_pairs) {
+            (true, _) if place < 9 => "ARGV[2 + i] ".to_owned(),
+            (true, _) => format!("ARGV[count + 2i + {}] ", 2 - place % 2),
+            (_, true) => format!("ARGV[2i + {}] ", 2 - place % 2),
+            _ => format!("ARGV[{place}] "),
+        };
         let after = text.split(&named).nth(1).unwrap_or_default();
         let name = after.split_whitespace().next().unwrap_or_default();
         if name == "cursor" {
