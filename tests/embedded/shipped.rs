@@ -32,14 +32,14 @@ pub fn shipped_args(rng: &mut Rng, text: &str) -> Vec<String> {
     let by_header = rng.f64() < 0.8;
     // Two for each of the six keys, or so many as any script has.
     let in_pairs = text.contains("ARGV[2i + 1] ");
-    // Or these behind one for each key.
-    let behind = text.contains("ARGV[count + 2i + 1] ");
-    let end = if behind { 21 } else { [12, 15][usize::from(in_pairs)] };
-    for place in 3..end {
-        let named = match (behind, in_pairs) {
-            (true, _) if place < 9 => "ARGV[2 + i] ".to_owned(),
-            (true, _) => format!("ARGV[count + 2i + {}] ", 2 - place % 2),
-            (_, true) => format!("ARGV[2i + {}] ", 2 - place % 2),
+    // Or three, or these behind one for each key.
+    let [in_threes, behind] = ["ARGV[3i + 1] ", "ARGV[count + 2i + 1] "].map(|third| text.contains(third));
+    for place in 3..if in_threes || behind { 21 } else { [12, 15][usize::from(in_pairs)] } {
+        let named = match place {
+            _ if in_pairs => format!("ARGV[2i + {}] ", 2 - place % 2),
+            _ if in_threes => ["ARGV[3i] ", "ARGV[3i + 1] ", "ARGV[3i + 2] "][place % 3].to_owned(),
+            ..9 if behind => "ARGV[2 + i] ".to_owned(),
+            _ if behind => format!("ARGV[count + 2i + {}] ", 2 - place % 2),
             _ => format!("ARGV[{place}] "),
         };
         let after = text.split(&named).nth(1).unwrap_or_default();

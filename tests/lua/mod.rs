@@ -98,7 +98,7 @@ async fn out_of_memory_it_is_all_or_nothing() {
 
 /// What a script may leave that is refused one command: what was true before it, and what ends by itself. Nothing of it
 /// is a hold, a permit or a count.
-const LEFT: [(&str, &[&str]); 22] = [
+const LEFT: [(&str, &[&str]); 20] = [
     // The receipt lives for longer.
     ("cancel", &["SET"]),
     ("latch/cancel", &["SET"]),
@@ -118,9 +118,7 @@ const LEFT: [(&str, &[&str]); 22] = [
     ("multi/release", &["HDEL", "HGET"]),
     // It lives for longer.
     ("reentrant/release", &["HINCRBY"]),
-    ("grouped/extend", &["HSET"]),
-    ("grouped/release", &["HSET"]),
-    // The group lives for longer, and what is over has gone.
+    // What is over has gone.
     ("grouped/acquire", &["HSET", "PEXPIRE"]),
     // As above; and refused once for another reason, it may not undo what it did.
     ("grouped/acquire_all", &["HSET", "HDEL", "PEXPIRE", "PTTL"]),

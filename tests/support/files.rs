@@ -31,9 +31,9 @@ pub fn below(folder: &str) -> Vec<String> {
 pub fn factories() -> Vec<String> {
     let source = read("src/client/factory.rs");
     let public = source.lines().filter_map(|line| line.trim().strip_prefix("pub fn "));
-    let named =
-        |line: &str| ["name", "group"].iter().find_map(|name| line.split_once(&format!("(&self, {name}: &str")));
-    public.filter_map(|line| Some(named(line)?.0.to_owned())).collect()
+    let ends = ["name", "group"].map(|named| format!("(&self, {named}: &str"));
+    let factory = |line: &str| ends.iter().find_map(|end| Some(line.split_once(end)?.0.to_owned()));
+    public.filter_map(factory).collect()
 }
 
 /// Those that are sent without lua/now.lua.
