@@ -4,7 +4,7 @@
 -- Announces as announce.lua.
 -- Returns {1, nonce, now, receivers, owner} ended, and whose; {0, nonce, now} nothing was held, or not by this owner;
 --   {4, nonce, now, error} another type.
--- Redisson: RedissonFasterMultiLock.forceUnlockAsync, which deletes the values of all.
+-- Redisson: RedissonFasterMultiLock.forceUnlockAsync. Differs: can be asked for one owner.
 local owner = ARGV[4]
 local holder, found, left, gone, wrong = look()
 if wrong then return {4, nonce, now, wrong} end
