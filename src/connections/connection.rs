@@ -5,6 +5,7 @@
 //! goes this way, so a command that failed may be sent again.
 
 use std::collections::VecDeque;
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -128,19 +129,23 @@ impl Connection {
     }
 
     /// Commands that are confirmed by pushes: it ends when the server has done all of them, with the first refusal.
-    pub(crate) async fn subscribe(&self, mut commands: Vec<Vec<String>>) -> Result<(), String> {
+    /// They go in the order of the calls, whether or not what this returns is polled.
+    pub(crate) fn subscribe(&self, mut commands: Vec<Vec<String>>) -> impl Future<Output = Result<(), String>> + use<> {
         let barrier = format!("barrier-{}", fastrand::u64(..));
         commands.push(vec!["PING".to_owned(), barrier.clone()]);
-        self.order(commands, Some(barrier)).await.map(drop)
+        let answered = self.order(commands, Some(barrier));
+        async { answered.await.map(drop) }
     }
 
-    async fn order(&self, commands: Vec<Vec<String>>, barrier: Option<String>) -> Answer {
+    fn order(&self, commands: Vec<Vec<String>>, barrier: Option<String>) -> impl Future<Output = Answer> + use<> {
         let (answer, answered) = oneshot::channel();
         let _ = self.orders.send(Order { commands, barrier, answer });
         let limit = if self.state().is_ok() { self.limit } else { self.first_limit };
-        match timeout(limit, answered).await {
-            Ok(answer) => answer.unwrap_or_else(|_| Err("the connection was closed".to_owned())),
-            Err(_) => Err(format!("no answer within {limit:?}")),
+        async move {
+            match timeout(limit, answered).await {
+                Ok(answer) => answer.unwrap_or_else(|_| Err("the connection was closed".to_owned())),
+                Err(_) => Err(format!("no answer within {limit:?}")),
+            }
         }
     }
 }

@@ -12,10 +12,8 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
 use super::member::{gather, in_words, keep_looking, unreachable, Access, Member};
-use super::slots::{
-    best, by_slot, commands, is_no_cluster, newcomers, ranges, redirected, slot, tag, uncovered, BySlot, Range, SLOTS,
-};
-use super::state::State;
+use super::slots::{best, is_no_cluster, newcomers, ranges, redirected, slot, tag, uncovered, Range, SLOTS};
+use super::state::{Placed, State};
 use crate::backend::node::{Node, NodeHealth, Role, Topology};
 use crate::backend::url::HostPort;
 use crate::backend::{Backend, Changes, Fate, Signal};
@@ -162,10 +160,13 @@ impl Map {
             }
             self.seeds.contains(at)
         });
-        let lost = state.lost();
+        let mut lost = state.lost();
         // One that is no primary any more takes subscriptions, too, and tells what its primary is told: nobody may hear
-        // by both. Told before the next subscription is.
-        state.leave(&lost);
+        // by both. It may have refused to end those that were moved away before.
+        for at in before.iter().map(|range| &range.primary).filter(|at| !has_slots(at)) {
+            lost.entry(at.clone()).or_default();
+        }
+        drop(state.leave(&lost));
         drop(state);
         if !over.is_empty() {
             let _ = self.signals.send(Signal::Over(over));
@@ -220,13 +221,10 @@ impl Map {
                 let zero = rest.text() == Some("0");
                 let _ = self.signals.send(Signal::Message { channel: channel.to_owned(), zero });
             }
-            // Unasked, if it is still ours: its slot is elsewhere.
-            Some("sunsubscribe") => {
-                let lost = self.state.write().take(|name, at| name == channel && at == from);
-                if !lost.is_empty() {
-                    self.lose(lost);
-                    self.access.look.notify_one();
-                }
+            // Unasked, if it is still ours: its slot is elsewhere. Whether or not it comes back, it is left by its name.
+            Some("sunsubscribe") if self.state.read().channels.get(channel) == Some(from) => {
+                self.lose(vec![channel.to_owned()]);
+                self.access.look.notify_one();
             }
             _ => {}
         }
@@ -267,21 +265,16 @@ impl Map {
     /// Subscribes where the slots are, and follows them a few times.
     async fn subscribe(self: Arc<Self>, mut channels: Vec<String>) -> Result<(), String> {
         for _ in 0..TRIES {
-            let mut work = Vec::new();
-            for (member, by_slot) in self.state.write().place(&channels)? {
-                let names: Vec<String> = by_slot.values().flatten().cloned().collect();
-                work.push(async move { (member.ears.subscribe(commands("SSUBSCRIBE", by_slot)).await, member, names) });
-            }
+            let placed = self.state.write().place(&channels)?;
             channels.clear();
             let mut failed = None;
-            for (subscribed, member, names) in join_all(work).await {
+            let subscribed =
+                placed.into_iter().map(|Placed { at, names, subscribed }| subscribed.map(|is| (is, at, names)));
+            // What was refused or not answered may be there yet, and is left there when it goes elsewhere.
+            for (subscribed, at, names) in join_all(subscribed).await {
                 match subscribed {
-                    Ok(()) => self.leave(&member, names).await,
-                    Err(why) if self.follows(&why, &member) => {
-                        self.state.write().take(|name, at| *at == member.at && names.iter().any(|ours| ours == name));
-                        channels.extend(names);
-                    }
-                    // What was not answered may be there yet, and is left there when it goes elsewhere.
+                    Ok(()) => {}
+                    Err(why) if self.follows(&why, &at) => channels.extend(names),
                     Err(why) => failed = Some(why),
                 }
             }
@@ -302,27 +295,15 @@ impl Map {
         slot.zip(words.next()).is_some_and(|(slot, address)| self.moved(slot, address, &by.at).is_some())
     }
 
-    /// Ends those of these subscriptions that were lost before this server had them.
-    async fn leave(&self, member: &Member, mut names: Vec<String>) {
-        names.retain(|name| self.state.read().channels.get(name) != Some(&member.at));
-        if !names.is_empty() {
-            let _ = member.ears.subscribe(commands("SUNSUBSCRIBE", by_slot(&names))).await;
-        }
-    }
-
     /// Unsubscribes where it is subscribed.
-    async fn unsubscribe(self: Arc<Self>, channels: Vec<String>) {
-        let mut sorted: HashMap<HostPort, BySlot> = HashMap::new();
+    fn unsubscribe(&self, channels: Vec<String>) -> BoxFuture<'static, ()> {
+        let mut left: HashMap<HostPort, Vec<String>> = HashMap::new();
+        let mut state = self.state.write();
         for channel in channels {
-            let Some(at) = self.state.write().channels.remove(&channel) else { continue };
-            sorted.entry(at).or_default().entry(slot(&channel)).or_default().push(channel);
+            let Some(at) = state.channels.remove(&channel) else { continue };
+            left.entry(at).or_default().push(channel);
         }
-        let work = sorted.into_iter().filter_map(|(at, by_slot)| {
-            let member = self.state.read().members.get(&at)?.clone();
-            // Where it fails the connection is gone, and the subscriptions with it.
-            Some(async move { member.ears.subscribe(commands("SUNSUBSCRIBE", by_slot)).await.ok() })
-        });
-        join_all(work.collect::<Vec<_>>()).await;
+        state.leave(&left)
     }
 }
 
@@ -412,7 +393,7 @@ impl Backend for Cluster {
     }
 
     fn unsubscribe(&self, channels: Vec<String>) -> BoxFuture<'static, ()> {
-        self.map.clone().unsubscribe(channels).boxed()
+        self.map.unsubscribe(channels)
     }
 
     fn close(&self) -> BoxFuture<'static, ()> {

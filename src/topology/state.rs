@@ -3,11 +3,20 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use ::futures::future::FutureExt;
+use ::futures::future::{join_all, BoxFuture, FutureExt};
 
 use super::member::Member;
 use super::slots::{by_slot, commands, slot, BySlot, Range};
 use crate::backend::url::HostPort;
+
+const END: &str = "SUNSUBSCRIBE";
+
+/// Channels that a server was asked for.
+pub(super) struct Placed {
+    pub(super) at: Arc<Member>,
+    pub(super) names: Vec<String>,
+    pub(super) subscribed: BoxFuture<'static, Result<(), String>>,
+}
 
 #[derive(Default)]
 pub(super) struct State {
@@ -24,9 +33,10 @@ pub(super) struct State {
 }
 
 impl State {
-    /// The servers that have the slots of these channels, with the channels by slot: they are subscribed to there from
-    /// here on, and nowhere else. Before it is sent: it may be lost as soon as it is there.
-    pub(super) fn place(&mut self, channels: &[String]) -> Result<Vec<(Arc<Member>, BySlot)>, String> {
+    /// Subscribes to these channels at the servers that have their slots: they are subscribed to there from here on, and
+    /// nowhere else. What is known here and what each server is sent change in one order, as the caller writes to this:
+    /// of two that place or leave a channel, the server hears both as they were.
+    pub(super) fn place(&mut self, channels: &[String]) -> Result<Vec<Placed>, String> {
         let mut sorted: HashMap<HostPort, (Arc<Member>, BySlot)> = HashMap::new();
         for channel in channels {
             let slot = slot(channel);
@@ -36,22 +46,36 @@ impl State {
             by_slot.entry(slot).or_default().push(channel.clone());
         }
         let mut left = HashMap::<HostPort, Vec<String>>::new();
-        for (at, (_, by_slot)) in &sorted {
-            for name in by_slot.values().flatten() {
-                let before = self.channels.insert(name.clone(), at.clone()).filter(|before| before != at);
+        let mut placed = Vec::new();
+        for (at, (member, by_slot)) in sorted {
+            let names: Vec<String> = by_slot.values().flatten().cloned().collect();
+            for name in &names {
+                let before = self.channels.insert(name.clone(), at.clone()).filter(|before| *before != at);
                 before.into_iter().for_each(|before| left.entry(before).or_default().push(name.clone()));
             }
+            let subscribed = member.ears.subscribe(commands("SSUBSCRIBE", by_slot)).boxed();
+            placed.push(Placed { at: member, names, subscribed });
         }
-        self.leave(&left);
-        Ok(sorted.into_values().collect())
+        drop(self.leave(&left));
+        Ok(placed)
     }
 
-    /// Ends subscriptions where they were, without waiting for it.
-    pub(super) fn leave(&self, left: &HashMap<HostPort, Vec<String>>) {
-        for (at, names) in left {
-            let Some(member) = self.members.get(at) else { continue };
-            let _ = member.ears.subscribe(commands("SUNSUBSCRIBE", by_slot(names))).now_or_never();
-        }
+    /// Ends subscriptions where they were; what this returns ends when all are. Where it fails the connection is gone, and
+    /// the subscriptions with it, or the slot is elsewhere.
+    pub(super) fn leave(&self, left: &HashMap<HostPort, Vec<String>>) -> BoxFuture<'static, ()> {
+        let left = left.iter().filter_map(|(at, names)| {
+            let member = self.members.get(at)?;
+            let commands =
+                if self.is_needless(at) { vec![vec![END.to_owned()]] } else { commands(END, by_slot(names)) };
+            Some(member.ears.subscribe(commands))
+        });
+        join_all(left).map(drop).boxed()
+    }
+
+    /// Whether a server has nothing to tell: no slot, and no channel. A replica of Redis 8.0 takes a subscription, but
+    /// refuses to end one by its name; it ends all of them.
+    fn is_needless(&self, at: &HostPort) -> bool {
+        self.ranges.iter().all(|range| range.primary != *at) && self.channels.values().all(|other| other != at)
     }
 
     /// Takes out subscriptions.
