@@ -1,5 +1,6 @@
-//! 64 tasks on 64 names: over three primaries, on one of them, and on one server. Beside the same scripts, raw, each by
-//! the connection to its server. What lockson costs more on one primary of a cluster than on a server is its routing.
+//! 64 tasks on 64 names: over three primaries, in one slot, and on one server. Beside the same scripts, raw, each by the
+//! connection to its server. Calls of many tasks go as one script where their keys have one slot, as on one server: what
+//! lockson costs more in one slot of a cluster is its routing.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -46,11 +47,11 @@ impl Place {
         }
     }
 
-    /// A name for each task, as many on each of the first so many servers, which is the second.
-    fn names(&self, beginning: &str, servers: usize) -> Vec<(String, usize)> {
+    /// A name for each task, as many on each of the primaries, which is the second.
+    fn names(&self, beginning: &str) -> Vec<(String, usize)> {
         let name = |task: usize| match self {
             Self::Server(_) => (unique(beginning), 0),
-            Self::Cluster(cluster) => (cluster.name_on(task % servers, beginning), task % servers),
+            Self::Cluster(cluster) => (cluster.name_on(task % PRIMARIES, beginning), task % PRIMARIES),
         };
         (0..TASKS).map(name).collect()
     }
@@ -109,9 +110,15 @@ fn cell(figure: Figure, all: &[Arc<impl Pair>]) -> Cell {
     })
 }
 
-async fn lockson(place: &Place, builder: Builder, servers: usize) -> Vec<Arc<ReentrantLock>> {
+async fn lockson(place: &Place, builder: Builder) -> Vec<Arc<ReentrantLock>> {
     let locks = builder.connect(&place.url()).await.expect("a client");
-    place.names("lockson", servers).into_iter().map(|(name, _)| Arc::new(locks.lock(&name))).collect()
+    place.names("lockson").into_iter().map(|(name, _)| Arc::new(locks.lock(&name))).collect()
+}
+
+/// Of names that have one slot.
+async fn in_a_slot(place: &Place) -> Vec<Arc<ReentrantLock>> {
+    let locks = Locks::builder().connect(&place.url()).await.expect("a client");
+    (0..TASKS).map(|_| Arc::new(locks.lock(&format!("{}{{slot}}", unique("lockson"))))).collect()
 }
 
 async fn raw(place: &Place) -> Vec<Arc<Raw>> {
@@ -122,19 +129,19 @@ async fn raw(place: &Place) -> Vec<Arc<Raw>> {
         let release = Ready::release_by(server, &name, &owner, place.publish());
         Arc::new(Raw { client: clients[at].clone(), acquire, release })
     };
-    (1..).zip(place.names("raw", PRIMARIES)).map(pair).collect()
+    (1..).zip(place.names("raw")).map(pair).collect()
 }
 
 /// The rows of this group.
 pub async fn run(seconds: Duration) -> Vec<Row> {
     let cluster = Place::Cluster(Cluster::start(0, Duration::from_secs(2)));
     let server = Place::Server(Server::start());
-    let (ours, floor) = (lockson(&cluster, Locks::builder(), PRIMARIES).await, raw(&cluster).await);
-    let (ours_on_one, floor_on_one) = (lockson(&server, Locks::builder(), 1).await, raw(&server).await);
-    let routed = lockson(&cluster, Locks::builder(), 1).await;
+    let (ours, floor) = (lockson(&cluster, Locks::builder()).await, raw(&cluster).await);
+    let (ours_on_one, floor_on_one) = (lockson(&server, Locks::builder()).await, raw(&server).await);
+    let in_a_slot = in_a_slot(&cluster).await;
     let cells = |figure| {
-        let [spread, on_one, routed] = [&ours, &ours_on_one, &routed].map(|all| cell(figure, all));
-        [spread, cell(figure, &floor), on_one, cell(figure, &floor_on_one), routed]
+        let [spread, on_one, in_a_slot] = [&ours, &ours_on_one, &in_a_slot].map(|all| cell(figure, all));
+        [spread, cell(figure, &floor), on_one, cell(figure, &floor_on_one), in_a_slot]
     };
     let rates = interleave_rounds(ROUNDS, seconds, &cells(Figure::Rate)).await;
     let cpu = interleave_rounds(ROUNDS, seconds, &cells(Figure::Cpu)).await;
@@ -149,6 +156,9 @@ pub async fn run(seconds: Duration) -> Vec<Row> {
             .beside(format!("raw: {}", rate(3)))
             .ratio(Ratio::of(&rates[2], &rates[3])),
         Row::new("3 primaries over one server", rate(0)).beside(rate(2)).ratio(Ratio::of(&rates[0], &rates[2])),
+        Row::new("the same in one slot of one primary", rate(4))
+            .beside(format!("on one server: {}", rate(2)))
+            .ratio(Ratio::of(&rates[4], &rates[2])),
         Row::new("CPU of this process per pair, 3 primaries", micros(0))
             .beside(format!("raw: {}", micros(1)))
             .ratio(Ratio::of(&cpu[0], &cpu[1])),
@@ -156,7 +166,7 @@ pub async fn run(seconds: Duration) -> Vec<Row> {
             .beside(format!("raw: {}", micros(3)))
             .ratio(Ratio::of(&cpu[2], &cpu[3])),
         Row::new(
-            "routing: CPU per pair on one of the primaries, beyond that on one server",
+            "routing: CPU per pair in one slot of one primary, beyond that on one server",
             format!("{:.1} us", median(&routing)),
         )
         .beside(micros(4))
@@ -173,7 +183,7 @@ pub async fn run(seconds: Duration) -> Vec<Row> {
 async fn confirmed(seconds: Duration) -> Vec<Row> {
     let place = Place::Cluster(Cluster::start(1, Duration::from_secs(2)));
     let builder = Locks::builder().confirm(Replicas::All, Duration::from_secs(1));
-    let (ours, plain) = (lockson(&place, builder, PRIMARIES).await, lockson(&place, Locks::builder(), PRIMARIES).await);
+    let (ours, plain) = (lockson(&place, builder).await, lockson(&place, Locks::builder()).await);
     let cells = |tasks: usize, figure| [cell(figure, &ours[..tasks]), cell(figure, &plain[..tasks])];
     let one = interleave_rounds(ROUNDS, seconds, &cells(1, Figure::Rate)).await;
     let all = interleave_rounds(ROUNDS, seconds, &cells(TASKS, Figure::Rate)).await;
