@@ -87,8 +87,17 @@ fn without_comment(line: &str) -> &str {
 }
 
 /// What stands before those scripts that use it.
-const FUNCTIONS: [&str; 8] =
-    ["announce.lua", "silent.lua", "read_write.lua", "once.lua", "ids.lua", "boot.lua", "now.lua", "admin/what.lua"];
+const FUNCTIONS: [&str; 9] = [
+    "announce.lua",
+    "silent.lua",
+    "read_write.lua",
+    "once.lua",
+    "ids.lua",
+    "boot.lua",
+    "now.lua",
+    "admin/what.lua",
+    "grouped/hold.lua",
+];
 
 /// Every script.
 fn scripts() -> Vec<Script> {

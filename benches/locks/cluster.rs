@@ -1,6 +1,6 @@
-//! 64 tasks on 64 names: over three primaries, in one slot, and on one server. Beside the same scripts, raw, each by the
-//! connection to its server. Calls of many tasks go as one script where their keys have one slot, as on one server: what
-//! lockson costs more in one slot of a cluster is its routing.
+//! 64 tasks on 64 names: over three primaries, in one slot, and on one server. Beside the same scripts, raw, each by
+//! the connection to its server. Calls of many tasks go as one script where their keys have one slot, as on one server:
+//! what lockson costs more in one slot of a cluster is its routing.
 
 use std::future::Future;
 use std::sync::Arc;

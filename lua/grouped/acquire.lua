@@ -17,8 +17,8 @@ if not holder and n ~= '0' then return {3, nonce, now} end
 found = found or '0'
 if found ~= n and tonumber(found) ~= n + 1 then return {5, nonce, now, found} end
 -- First, as nobody else takes them out, and what is refused here has written nothing.
-if gone and gone ~= owner then remove(gone) end
+if gone and gone ~= owner then forget(group, value, gone) end
 -- Found done, it writes all the same, for a replica to confirm.
-local refused = put(owner, n + 1, math.max(left, lease), found, expiry)
+local refused = put(group, value, owner, n + 1, math.max(left, lease), found, expiry)
 if refused then return {6, nonce, now, refused} end
 return {1, nonce, now}

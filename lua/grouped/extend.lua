@@ -11,7 +11,7 @@ if holder ~= owner then return {3, nonce, now} end
 if lease > 0 then
   -- First a write that no memory limit refuses, of a field that nobody has: then HSET is let through too.
   redis.call('HDEL', group, '')
-  local refused = put(owner, found, lease, found, expiry)
+  local refused = put(group, value, owner, found, lease, found, expiry)
   if refused then return {6, nonce, now, refused} end
   left = lease
 end

@@ -9,5 +9,5 @@ local owner = ARGV[4]
 local holder, found, left, gone, wrong = look()
 if wrong then return {4, nonce, now, wrong} end
 if not holder or owner ~= '' and owner ~= holder then return {0, nonce, now} end
-remove(holder)
+remove(group, value, holder)
 return {1, nonce, now, announce('0'), holder}

@@ -12,17 +12,17 @@ local owner, lease, n = ARGV[4], tonumber(ARGV[5]), ARGV[6]
 local holder, found, left, gone, wrong, expiry = look()
 if wrong then return {4, nonce, now, wrong} end
 if holder ~= owner then
-  if gone == owner then remove(owner) end
+  if gone == owner then remove(group, value, owner) end
   if not holder then announce('0') end
   return {3, nonce, now}
 end
 if found ~= n and tonumber(found) ~= n - 1 then return {5, nonce, now, found} end
 if found == n and n == '1' then
-  remove(owner)
+  remove(group, value, owner)
   return {1, nonce, now, announce('0')}
 end
 -- First a write that no memory limit refuses, of a field that nobody has: then HSET is let through too.
 redis.call('HDEL', group, '')
-local refused = put(owner, n - 1, math.max(left, lease), found, expiry)
+local refused = put(group, value, owner, n - 1, math.max(left, lease), found, expiry)
 if refused then return {6, nonce, now, refused} end
 return {1, nonce, now, -1}

@@ -6,8 +6,8 @@
 local reply, count = {1, nonce, now}, #KEYS
 for i, group in ipairs(KEYS) do
   local value, owner, lease = ARGV[2 + i], ARGV[count + 2 * i + 1], tonumber(ARGV[count + 2 * i + 2])
-  local expiry = value .. ':' .. owner .. ':expire_time'
-  local left = redis.pcall('HGET', group, value) == owner and tonumber(redis.call('HGET', group, expiry) or 0) - now or 0
+  local expiry = until_of(value, owner)
+  local left = redis.pcall('HGET', group, value) == owner and left_of(redis.call('HGET', group, expiry)) or 0
   reply[i + 3] = 0
   if left > 0 then
     reply[i + 3] = 1

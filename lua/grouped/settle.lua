@@ -10,15 +10,15 @@ local owner, n = ARGV[4], tonumber(ARGV[5])
 local holder, found, left, gone, wrong = look()
 if wrong then return {4, nonce, now, wrong} end
 if holder ~= owner then
-  if gone == owner then remove(owner) end
+  if gone == owner then remove(group, value, owner) end
   return {3, nonce, now}
 end
 if (tonumber(found) or 0) <= n then return {0, nonce, now} end
 if n > 0 then
   -- First a write that no memory limit refuses, of a field that nobody has: then HSET is let through too.
   redis.call('HDEL', group, '')
-  redis.call('HSET', group, count_of(owner), n)
+  redis.call('HSET', group, count_of(value, owner), n)
   return {1, nonce, now, -1}
 end
-remove(owner)
+remove(group, value, owner)
 return {1, nonce, now, announce('0')}

@@ -27,9 +27,9 @@ pub enum Forced {
     Changed,
 }
 
-/// What is on the server, whoever made it: every kind of lock, semaphore and latch, lockson's and Redisson's. Of
-/// [`Locks::admin`]. It goes by what the keys say (type, fields, TTL), and touches nothing but what
-/// [`force`](Admin::force) is told to end.
+/// What is on the server, whoever made it: every kind of lock, semaphore and latch, lockson's and Redisson's, but for
+/// groups of values. Of [`Locks::admin`]. It goes by what the keys say (type, fields, TTL), and touches nothing but
+/// what [`force`](Admin::force) is told to end.
 ///
 /// A user of its own needs `+@read +pubsub` and `~*`, or what is to be seen, and to connect the rights of a lock for
 /// names that begin with `lockson:preflight`; to end holds, what locks need: `docs/lockson.acl` has both.

@@ -242,8 +242,11 @@ impl Locks {
     /// ```
     ///
     /// Each value is a lock as [`lock`](Self::lock)'s is, of its own owner, count and lease. A group is one key, so
-    /// give it a name that no other lock has: the two would keep each other's key alive. Its values have one channel:
-    /// a release wakes those who wait for any of them, so a group is no place for thousands of contended values. Java
+    /// give it a name that no other lock has: the two would keep each other's key alive, and a release of the other one
+    /// may end what is held of the group. Its values have one channel: a release wakes those who wait for any of them,
+    /// so a group is no place for thousands of contended values. Errors, events and logs name the group; and
+    /// [`Admin`](crate::Admin) takes a group for something foreign. What a dead holder had stays in the group until
+    /// its value is taken again, or nobody holds any: values should be names that come again, not ids. Java
     /// writes the end of a lease by the clock of its client, lockson by the server's: where a Java client's clock is
     /// ahead of the server's, its view of what is over is early by as much.
     #[cfg(feature = "map-entries")]

@@ -181,13 +181,24 @@ async fn stay(
 }
 
 /// What was asked and is not answered yet.
-#[derive(Default)]
 struct Asked {
+    since: Instant,
     barrier: Option<String>,
     /// The first error before the barrier.
     refusal: Option<String>,
     /// Nobody, for a sign of life.
     asker: Option<oneshot::Sender<Answer>>,
+}
+
+impl Asked {
+    fn new(barrier: Option<String>, asker: Option<oneshot::Sender<Answer>>) -> Self {
+        Self { since: Instant::now(), barrier, refusal: None, asker }
+    }
+}
+
+/// A server that loads its data, or can't save them, refuses a PING, and no subscription.
+fn lets_subscribe(why: &str) -> bool {
+    why.starts_with("LOADING ") || why.starts_with("MISCONF ")
 }
 
 /// Whom the next answer is for. `Err`: nobody asked.
@@ -198,14 +209,18 @@ fn answered(waiting: &mut VecDeque<Asked>, answer: Answer) -> Result<(), String>
     let ends = |word: &str| match &answer {
         Ok(reply) => reply.text() == Some(word),
         // It is one that this user may not send.
-        Err(why) => why.contains("'ping' command"),
+        Err(why) => why.contains("'ping' command") || lets_subscribe(why),
     };
     if first.barrier.as_deref().is_some_and(|word| !ends(word)) {
         let why = answer.err().unwrap_or_else(|| "the answer belongs to another command".to_owned());
         first.refusal.get_or_insert(why);
         return Ok(());
     }
-    if let Some(Asked { refusal, asker: Some(asker), .. }) = waiting.pop_front() {
+    if let Some(Asked { barrier, refusal, asker: Some(asker), .. }) = waiting.pop_front() {
+        let answer = match answer {
+            Err(why) if barrier.is_some() && lets_subscribe(&why) => Ok(Reply::Nil),
+            answer => answer,
+        };
         let _ = asker.send(refusal.map_or(answer, Err));
     }
     Ok(())
@@ -222,7 +237,7 @@ async fn converse(
     let mut waiting = VecDeque::new();
     if !greeting.is_empty() {
         // The first sign of life is its barrier: what is refused is not heard, and that is all.
-        waiting.push_back(Asked { barrier: Some("PONG".to_owned()), ..Asked::default() });
+        waiting.push_back(Asked::new(Some("PONG".to_owned()), None));
         let ping = [vec!["PING".to_owned()]];
         let all: Vec<Vec<String>> = greeting.iter().chain(&ping).cloned().collect();
         if let Err(why) = talk.send(&all, limit).await {
@@ -230,31 +245,28 @@ async fn converse(
         }
     }
     let mut beat = interval(limit);
-    let mut is_quiet = false;
     loop {
         let done = tokio::select! {
-            heard = talk.hear() => {
-                is_quiet = false;
-                match heard {
-                    Ok(Heard::Answer(answer)) => answered(&mut waiting, answer),
-                    Ok(Heard::Push(items)) => {
-                        tell(Told::Push(items));
-                        Ok(())
-                    }
-                    Err(why) => Err(why),
+            heard = talk.hear() => match heard {
+                Ok(Heard::Answer(answer)) => answered(&mut waiting, answer),
+                Ok(Heard::Push(items)) => {
+                    tell(Told::Push(items));
+                    Ok(())
                 }
-            }
+                Err(why) => Err(why),
+            },
             Some(Order { commands, barrier, answer }) = orders.recv() => {
-                waiting.push_back(Asked { barrier, asker: Some(answer), ..Asked::default() });
+                waiting.push_back(Asked::new(barrier, Some(answer)));
                 talk.send(&commands, limit).await
             }
-            _ = beat.tick() => match std::mem::replace(&mut is_quiet, true) {
-                true if !waiting.is_empty() => Err(format!("no answer within {limit:?}")),
-                _ if waiting.is_empty() => {
-                    waiting.push_back(Asked::default());
+            // Whatever else is heard meanwhile: who answers each, but nothing as it was asked, is out of step for good.
+            _ = beat.tick() => match waiting.front() {
+                Some(first) if first.since.elapsed() >= limit => Err(format!("no answer within {limit:?}")),
+                Some(_) => Ok(()),
+                None => {
+                    waiting.push_back(Asked::new(None, None));
                     talk.send(&[["PING"]], limit).await
                 }
-                _ => Ok(()),
             },
         };
         if let Err(why) = done {
@@ -284,7 +296,7 @@ mod tests {
             for (at, (subscribes, _)) in orders.iter().enumerate() {
                 let (asker, answer) = oneshot::channel();
                 let barrier = subscribes.then(|| format!("barrier-{at}"));
-                waiting.push_back(Asked { barrier, asker: Some(asker), ..Asked::default() });
+                waiting.push_back(Asked::new(barrier, Some(asker)));
                 asked.push(answer);
             }
             for (at, (subscribes, errors)) in orders.iter().enumerate() {
@@ -298,6 +310,21 @@ mod tests {
                 prop_assert_eq!(asked[at].try_recv(), Ok(expected));
             }
             prop_assert!(answered(&mut waiting, Ok(Reply::Nil)).is_err(), "nobody asked");
+        }
+    }
+
+    /// It refuses the barrier alone: what stands before it was done, and who asked next hears its own answer.
+    #[test]
+    fn who_loads_its_data_is_subscribed_to() {
+        for why in ["LOADING Redis is loading the dataset in memory", "MISCONF Errors writing to the AOF file"] {
+            let (subscriber, mut subscribed) = oneshot::channel();
+            let (asker, mut asked) = oneshot::channel();
+            let barrier = Some("barrier".to_owned());
+            let mut waiting = VecDeque::from([Asked::new(barrier, Some(subscriber)), Asked::new(None, Some(asker))]);
+            answered(&mut waiting, Err(why.to_owned())).unwrap();
+            assert_eq!(subscribed.try_recv(), Ok(Ok(Reply::Nil)));
+            answered(&mut waiting, Err(why.to_owned())).unwrap();
+            assert_eq!(asked.try_recv(), Ok(Err(why.to_owned())));
         }
     }
 }

@@ -167,7 +167,8 @@ impl Release {
             let heard = heard - i64::from(own);
             // Other libraries than this one hear nothing.
             let hears = heard > 0 || !hold.kind.anonymous;
-            let tells = hold.kind.announces && hears;
+            // Who hears of a group may wait for another of its values.
+            let tells = hold.kind.announces && hears && hold.entry.line.keys.value.is_empty();
             let others = tells.then(|| u32::try_from(heard).unwrap_or_default());
             hold.entry.line.turns.lock().others.begin(engine.now(), own, others);
         }

@@ -8,19 +8,21 @@ use crate::wire::table::{script, Table, Together};
 
 static GROUPED: Table = Table {
     name: "grouped",
-    acquire: script!("grouped/acquire" after "grouped/begin", [Lock, Value]),
-    release: script!("grouped/release" after "announce" after "grouped/begin", [Lock, Value, Channel]),
+    acquire: script!("grouped/acquire" after "grouped/hold" after "grouped/begin", [Lock, Value]),
+    release: script!("grouped/release" after "announce" after "grouped/hold" after "grouped/begin",
+        [Lock, Value, Channel]),
     // Whoever waits for another value of the group hears of no hand-over.
     hand_over: None,
     together: Some(Together {
-        acquire: script!("grouped/acquire_all", []),
-        release: script!("grouped/release_all" after "announce", [Channel]),
+        acquire: script!("grouped/acquire_all" after "grouped/hold", []),
+        release: script!("grouped/release_all" after "announce" after "grouped/hold", [Channel]),
     }),
-    renew: script!("grouped/renew", [Lock, Value]),
-    settle: script!("grouped/settle" after "announce" after "grouped/begin", [Lock, Value, Channel]),
-    extend: script!("grouped/extend" after "grouped/begin", [Lock, Value]),
-    inspect: script!("grouped/inspect" after "grouped/begin", [Lock, Value]),
-    force: script!("grouped/force" after "announce" after "grouped/begin", [Lock, Value, Channel]),
+    renew: script!("grouped/renew" after "grouped/hold", [Lock, Value]),
+    settle: script!("grouped/settle" after "announce" after "grouped/hold" after "grouped/begin",
+        [Lock, Value, Channel]),
+    extend: script!("grouped/extend" after "grouped/hold" after "grouped/begin", [Lock, Value]),
+    inspect: script!("grouped/inspect" after "grouped/hold" after "grouped/begin", [Lock, Value]),
+    force: script!("grouped/force" after "announce" after "grouped/hold" after "grouped/begin", [Lock, Value, Channel]),
     ..REENTRANT
 };
 

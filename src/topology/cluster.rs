@@ -1,7 +1,7 @@
 //! A cluster: which of its primaries has which slot, and a connection to each. Redirections and lost servers make it
 //! ask the others again.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -100,7 +100,11 @@ impl Map {
                 map.hear(&from, told);
             })
         };
-        self.state.write().members.entry(at.clone()).or_insert_with(start).clone()
+        let mut state = self.state.write();
+        if state.is_closed {
+            return start();
+        }
+        state.members.entry(at.clone()).or_insert_with(start).clone()
     }
 
     /// Asks all servers who has which slot, and goes by it.
@@ -141,12 +145,16 @@ impl Map {
             });
         }
         let mut state = self.state.write();
+        if state.is_closed {
+            return Ok(());
+        }
         state.owners = owners;
         let before = std::mem::replace(&mut state.ranges, ranges.to_vec());
         for server in newcomers(&before, ranges) {
             say(|| tracing::info!(target: "lockson", %server, "the server has slots now"));
         }
-        let has_slots = |at: &HostPort| ranges.iter().any(|range| range.primary == *at);
+        let primaries: HashSet<&HostPort> = ranges.iter().map(|range| &range.primary).collect();
+        let has_slots = |at: &HostPort| primaries.contains(at);
         let mut over = Vec::new();
         state.members.retain(|at, member| {
             let had: Vec<_> = before.iter().filter(|range| range.primary == *at).collect();
@@ -218,10 +226,15 @@ impl Map {
         let channel = channel.text().unwrap_or_default();
         match kind.text() {
             Some("smessage") => {
-                let zero = rest.text() == Some("0");
-                let _ = self.signals.send(Signal::Message { channel: channel.to_owned(), zero });
+                let state = self.state.read();
+                if state.channels.get(channel) == Some(from) {
+                    let zero = rest.text() == Some("0");
+                    let _ = self.signals.send(Signal::Message { channel: channel.to_owned(), zero });
+                } else {
+                    drop(state.leave(&HashMap::from([(from.clone(), vec![channel.to_owned()])])));
+                }
             }
-            // Unasked, if it is still ours: its slot is elsewhere. Whether or not it comes back, it is left by its name.
+            // Unasked, if it is still ours: its slot is elsewhere. It stays noted, to be left where it may be again.
             Some("sunsubscribe") if self.state.read().channels.get(channel) == Some(from) => {
                 self.lose(vec![channel.to_owned()]);
                 self.access.look.notify_one();
@@ -234,7 +247,13 @@ impl Map {
     fn moved(self: &Arc<Self>, slot: u16, address: &str, by: &HostPort) -> Option<Arc<Member>> {
         self.access.look.notify_one();
         let member = self.asked(address, by)?;
-        if let Some(owner) = self.state.write().owners.get_mut(usize::from(slot)) {
+        let mut state = self.state.write();
+        if state.is_closed {
+            return None;
+        }
+        // It may have been dropped meanwhile.
+        let member = state.members.entry(member.at.clone()).or_insert(member).clone();
+        if let Some(owner) = state.owners.get_mut(usize::from(slot)) {
             *owner = Some(member.clone());
         }
         Some(member)
@@ -262,37 +281,36 @@ impl Map {
         self.state.read().owners.get(usize::from(slot))?.clone()
     }
 
-    /// Subscribes where the slots are, and follows them a few times.
-    async fn subscribe(self: Arc<Self>, mut channels: Vec<String>) -> Result<(), String> {
+    /// Waits until these are subscribed to, and follows their slots a few times.
+    async fn follow(self: Arc<Self>, mut placed: Vec<Placed>) -> Result<(), String> {
         for _ in 0..TRIES {
-            let placed = self.state.write().place(&channels)?;
-            channels.clear();
-            let mut failed = None;
+            let (mut failed, mut refused) = (None, Vec::new());
             let subscribed =
                 placed.into_iter().map(|Placed { at, names, subscribed }| subscribed.map(|is| (is, at, names)));
             // What was refused or not answered may be there yet, and is left there when it goes elsewhere.
             for (subscribed, at, names) in join_all(subscribed).await {
                 match subscribed {
                     Ok(()) => {}
-                    Err(why) if self.follows(&why, &at) => channels.extend(names),
+                    Err(why) if self.follows(&why, &at) => refused.extend(names.into_iter().map(|it| (it, at.clone()))),
                     Err(why) => failed = Some(why),
                 }
             }
             if let Some(why) = failed {
                 return Err(why);
             }
-            if channels.is_empty() {
+            if refused.is_empty() {
                 return Ok(());
             }
+            placed = self.state.write().place_again(refused)?;
         }
         Err("the slots of these channels are on their way".to_owned())
     }
 
     /// This server, by this error, said where a slot is.
-    fn follows(self: &Arc<Self>, why: &str, by: &Member) -> bool {
+    fn follows(self: &Arc<Self>, why: &str, by: &HostPort) -> bool {
         let mut words = why.strip_prefix("MOVED ").unwrap_or_default().split(' ');
         let slot = words.next().and_then(|slot| slot.parse().ok());
-        slot.zip(words.next()).is_some_and(|(slot, address)| self.moved(slot, address, &by.at).is_some())
+        slot.zip(words.next()).is_some_and(|(slot, address)| self.moved(slot, address, by).is_some())
     }
 
     /// Unsubscribes where it is subscribed.
@@ -389,7 +407,9 @@ impl Backend for Cluster {
     }
 
     fn subscribe(&self, channels: Vec<String>) -> BoxFuture<'static, Result<(), String>> {
-        self.map.clone().subscribe(channels).boxed()
+        let placed = self.map.state.write().place(&channels);
+        let map = self.map.clone();
+        async move { map.follow(placed?).await }.boxed()
     }
 
     fn unsubscribe(&self, channels: Vec<String>) -> BoxFuture<'static, ()> {
@@ -398,7 +418,7 @@ impl Backend for Cluster {
 
     fn close(&self) -> BoxFuture<'static, ()> {
         self.task.abort();
-        let state = std::mem::take(&mut *self.map.state.write());
+        let state = std::mem::replace(&mut *self.map.state.write(), State { is_closed: true, ..State::default() });
         for member in state.members.values() {
             member.leave();
         }

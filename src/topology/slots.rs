@@ -97,8 +97,8 @@ pub(super) fn followers(nodes: &str) -> u32 {
 
 /// Who has slots now and had none before, if anything was known then.
 pub(super) fn newcomers<'a>(before: &[Range], now: &'a [Range]) -> BTreeSet<&'a HostPort> {
-    let had_slots = |at: &HostPort| before.iter().any(|range| range.primary == *at);
-    now.iter().map(|range| &range.primary).filter(|at| !before.is_empty() && !had_slots(at)).collect()
+    let had_slots: BTreeSet<&HostPort> = before.iter().map(|range| &range.primary).collect();
+    now.iter().map(|range| &range.primary).filter(|at| !before.is_empty() && !had_slots.contains(at)).collect()
 }
 
 /// The first slot that none of these covers.

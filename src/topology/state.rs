@@ -13,13 +13,15 @@ const END: &str = "SUNSUBSCRIBE";
 
 /// Channels that a server was asked for.
 pub(super) struct Placed {
-    pub(super) at: Arc<Member>,
+    pub(super) at: HostPort,
     pub(super) names: Vec<String>,
     pub(super) subscribed: BoxFuture<'static, Result<(), String>>,
 }
 
 #[derive(Default)]
 pub(super) struct State {
+    /// Nothing is added any more.
+    pub(super) is_closed: bool,
     /// The primaries and the seeds.
     pub(super) members: HashMap<HostPort, Arc<Member>>,
     /// The primary of each slot, where one is known.
@@ -33,9 +35,9 @@ pub(super) struct State {
 }
 
 impl State {
-    /// Subscribes to these channels at the servers that have their slots: they are subscribed to there from here on, and
-    /// nowhere else. What is known here and what each server is sent change in one order, as the caller writes to this:
-    /// of two that place or leave a channel, the server hears both as they were.
+    /// Subscribes to these channels at the servers that have their slots: they are subscribed to there from here on,
+    /// and nowhere else. What is known here and what each server is sent change in one order, as the caller writes to
+    /// this: of two that place or leave a channel, the server hears both as they were.
     pub(super) fn place(&mut self, channels: &[String]) -> Result<Vec<Placed>, String> {
         let mut sorted: HashMap<HostPort, (Arc<Member>, BySlot)> = HashMap::new();
         for channel in channels {
@@ -54,14 +56,23 @@ impl State {
                 before.into_iter().for_each(|before| left.entry(before).or_default().push(name.clone()));
             }
             let subscribed = member.ears.subscribe(commands("SSUBSCRIBE", by_slot)).boxed();
-            placed.push(Placed { at: member, names, subscribed });
+            placed.push(Placed { at, names, subscribed });
         }
         drop(self.leave(&left));
         Ok(placed)
     }
 
-    /// Ends subscriptions where they were; what this returns ends when all are. Where it fails the connection is gone, and
-    /// the subscriptions with it, or the slot is elsewhere.
+    /// Places those anew that the server to which they were refused still counts for: whoever placed or left one since
+    /// then has told of it.
+    pub(super) fn place_again(&mut self, refused: Vec<(String, HostPort)>) -> Result<Vec<Placed>, String> {
+        let is_as_it_was = |(name, at): &(String, HostPort)| self.channels.get(name) == Some(at);
+        let channels: Vec<String> = refused.into_iter().filter(is_as_it_was).map(|(name, _)| name).collect();
+        self.place(&channels)
+    }
+
+    /// Ends subscriptions where they were; what this returns ends when all are. Where it fails the connection is gone,
+    /// and the subscriptions with it, or the slot is elsewhere. What a server refuses for a while (Redis 8.0, as long
+    /// as its cluster is down) is left again when a message comes by it.
     pub(super) fn leave(&self, left: &HashMap<HostPort, Vec<String>>) -> BoxFuture<'static, ()> {
         let left = left.iter().filter_map(|(at, names)| {
             let member = self.members.get(at)?;

@@ -173,8 +173,9 @@ impl<H, W, P> Turns<H, W, P> {
     }
 
     /// Whether nobody of this process has it or waits for it, and no others are to go first.
-    pub(crate) fn is_idle(&self) -> bool {
-        !self.is_held() && !self.is_waited_for() && self.others.until().is_none()
+    pub(crate) fn is_idle(&self, now: Moment) -> bool {
+        let others_first = self.others.until().is_some_and(|until| !until.since(now).is_zero());
+        !self.is_held() && !self.is_waited_for() && !others_first
     }
 
     /// The holds of this process.
@@ -359,12 +360,12 @@ mod tests {
     #[test]
     fn who_waits_besides_is_known() {
         let mut turns = turns();
-        assert!(!turns.is_waited_for() && turns.is_idle());
+        assert!(!turns.is_waited_for() && turns.is_idle(NOW));
         let [first, second] = [Role::Exclusive; 2].map(|role| turns.join(role));
         assert!(turns.is_waited_for() && turns.has_others(&first));
         turns.leave(&second);
         assert!(!turns.has_others(&first), "it is the only one");
-        assert!(!turns.is_idle(), "nobody has it, and one waits");
+        assert!(!turns.is_idle(NOW), "nobody has it, and one waits");
         assert!(turns.has_others(&second), "which has left");
         turns.leave(&first);
         assert!(!turns.has_others(&first));
@@ -403,22 +404,23 @@ mod tests {
     fn who_has_it_is_not_idle() {
         let (mut turns, hold) = (turns(), Arc::new(Role::Exclusive));
         turns.took(&hold, *hold, 1, NOW);
-        assert!(!turns.is_idle() && !turns.is_waited_for());
+        assert!(!turns.is_idle(NOW) && !turns.is_waited_for());
         turns.ended(1);
-        assert!(turns.is_idle());
+        assert!(turns.is_idle(NOW));
     }
 
     #[test]
     fn who_has_it_stands_aside_for_nobody() {
         let (mut turns, hold) = (turns(), Arc::new(Role::Exclusive));
         turns.others.begin(NOW, false, Some(1));
-        assert!(!turns.is_idle(), "others go first");
+        assert!(!turns.is_idle(NOW), "others go first");
+        assert!(turns.is_idle(ms(60_000)), "none came");
         turns.took(&hold, *hold, 1, NOW);
         turns.ended(1);
-        assert!(turns.is_idle());
+        assert!(turns.is_idle(NOW));
         turns.others.begin(NOW, false, Some(1));
         turns.busy_elsewhere();
-        assert!(turns.is_idle(), "the other one came");
+        assert!(turns.is_idle(NOW), "the other one came");
         turns.took(&hold, *hold, 2, NOW);
         turns.others.begin(NOW, false, Some(1));
         turns.busy_elsewhere();

@@ -106,6 +106,37 @@ pub async fn values_are_taken_and_given_back_by_one_script(case: Case) {
     assert!(case.is_free().await);
 }
 
+/// Who waits for another value of the group is not let go first: what is free is taken at once, many by one script.
+pub async fn nobody_goes_first_who_waits_for_another_value(case: Case) {
+    let (a, b) = (case.client().await, case.sleepy_client().await);
+    let theirs = a.group_lock(&case.name, "theirs").guard().await.unwrap();
+    let waiter = b.group_lock(&case.name, "theirs");
+    let waiter = tokio::spawn(async move { waiter.guard().await.unwrap() });
+    case.until_waiting(&b).await;
+    let value = a.group_lock(&case.name, "value");
+    let all = MultiLock::new(["value", "other"].map(|it| a.group_lock(&case.name, it)));
+    for _ in 0..3 {
+        let guard = value.guard().await.unwrap();
+        // Longer than a run of its own process.
+        sleep(ms(25)).await;
+        guard.unlock().await.unwrap();
+        let soon = if case.calls() > 0 { ms(5) } else { secs(20) };
+        let taken = value.acquire().wait(soon).guard().await.unwrap();
+        taken.expect("it is free").unlock().await.unwrap();
+        // Who waits has looked, too.
+        sleep(ms(25)).await;
+        let before = case.calls();
+        let guard = all.guard().await.unwrap();
+        if matches!(case.world, World::Embedded(_)) {
+            assert_eq!(case.calls() - before, 1);
+        }
+        guard.unlock().await.unwrap();
+    }
+    theirs.unlock().await.unwrap();
+    patient("it is woken", waiter).await.unwrap().unlock().await.unwrap();
+    assert!(case.is_free().await);
+}
+
 /// The group lives on by another value; what nobody renews is free by the server's clock all the same.
 pub async fn who_is_dead_keeps_a_value_no_longer_than_its_lease(case: Case) {
     let (a, b) = (case.client().await, case.client().await);
@@ -125,20 +156,23 @@ pub async fn who_is_dead_keeps_a_value_no_longer_than_its_lease(case: Case) {
 pub async fn late_copies_write_nothing(case: Case) {
     let name = [case.name.as_str()];
     let (begin, many) = (["v", "o", "1000", "0"], ["v", "o", "1000"]);
-    assert_eq!(case.copy(support::lua!("grouped/begin", "grouped/acquire"), LATE, &name, &begin).await, "2");
-    assert_eq!(case.copy(support::lua!("grouped/acquire_all"), LATE, &name, &many).await, "2");
+    assert_eq!(
+        case.copy(support::lua!("grouped/hold", "grouped/begin", "grouped/acquire"), LATE, &name, &begin).await,
+        "2"
+    );
+    assert_eq!(case.copy(support::lua!("grouped/hold", "grouped/acquire_all"), LATE, &name, &many).await, "2");
     assert!(case.is_free().await);
     let locks = case.client().await;
     let _guard = case.lock(&locks).owned_by(&Owner::named("o").unwrap()).guard().await.unwrap();
     let (field, stored) = (case.field(&locks, "named-o"), case.stored(&locks).await);
     let [own, told] = [[VALUE, &field, "90000", "1"], ["PUBLISH", "c", "", ""]];
     let calls: [(&str, usize, bool); 6] = [
-        (support::lua!("announce", "grouped/begin", "grouped/release"), 4, true),
-        (support::lua!("announce", "grouped/begin", "grouped/settle"), 3, true),
-        (support::lua!("announce", "grouped/begin", "grouped/force"), 2, true),
-        (support::lua!("announce", "grouped/release_all"), 3, true),
-        (support::lua!("grouped/begin", "grouped/extend"), 3, false),
-        (support::lua!("grouped/renew"), 3, false),
+        (support::lua!("announce", "grouped/hold", "grouped/begin", "grouped/release"), 4, true),
+        (support::lua!("announce", "grouped/hold", "grouped/begin", "grouped/settle"), 3, true),
+        (support::lua!("announce", "grouped/hold", "grouped/begin", "grouped/force"), 2, true),
+        (support::lua!("announce", "grouped/hold", "grouped/release_all"), 3, true),
+        (support::lua!("grouped/hold", "grouped/begin", "grouped/extend"), 3, false),
+        (support::lua!("grouped/hold", "grouped/renew"), 3, false),
     ];
     for (text, words, announces) in calls {
         let args = [&own[..words], if announces { &told[..2] } else { &[] }].concat();

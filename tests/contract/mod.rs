@@ -323,8 +323,8 @@ kinds! {
     group_lock: hash(group_value), "", [exclusive, reentry, exclusive_reentry, owned, ends] {
         grouped:
             the_layout_is_redissons, each_value_is_a_lock_of_its_own, a_release_wakes_who_waits_for_that_value,
-            values_are_taken_and_given_back_by_one_script, who_is_dead_keeps_a_value_no_longer_than_its_lease,
-            late_copies_write_nothing;
+            values_are_taken_and_given_back_by_one_script, nobody_goes_first_who_waits_for_another_value,
+            who_is_dead_keeps_a_value_no_longer_than_its_lease, late_copies_write_nothing;
     }
     multi: value(multi_members), "", [exclusive] {
         multi_lock:

@@ -18,7 +18,8 @@ pub fn timed_by_nonce(script: &str) -> String {
 pub fn shipped() -> Vec<(String, String)> {
     let names = files::below("lua").into_iter().map(|path| path["lua/".len()..path.len() - ".lua".len()].to_owned());
     // What others share is no script; two answer with INFO, and each server has an order of its own for SCAN.
-    let left_out = "admin/list admin/server admin/what announce begin boot fair/begin grouped/begin ids now once \
+    let left_out =
+        "admin/list admin/server admin/what announce begin boot fair/begin grouped/begin grouped/hold ids now once \
         preflight read_write silent";
     names
         .filter(|name| !left_out.split(' ').any(|script| script == name))

@@ -25,9 +25,9 @@ crate::lua::stories! {
         "grouped/extend g / w p 5000 -> 3"
         "grouped/force g / w _ -> 0"
         "grouped/acquire g / w p 1000 1 -> 3"
-        "grouped/acquire g / w q 1000 0 -> 1 | g{w=q w:q:expire_time=now+1000 w:q:lock_count=1}/1000"
+        "grouped/acquire g / w q 1000 0 -> 1 | g{w=q w:q:expire_time=now+1000 w:q:lock_count=1}/4000"
         "wait 1000"
-        "grouped/acquire g / w q 500 0 -> 1 | g{w=q w:q:expire_time=now+500 w:q:lock_count=1}/500"
+        "grouped/acquire g / w q 500 0 -> 1 | g{w=q w:q:expire_time=now+500 w:q:lock_count=1}/3000"
         "wait 500"
         "grouped/release g / w q 500 1 -> 3 | | c=0"
         "HSET g x o x:o:expire_time now-1 x:o:lock_count 1"
@@ -127,5 +127,28 @@ crate::lua::stories! {
         "SET d x"
         "grouped/release_all a a b d a / v o a_ w o b_ v p c_ v o d_ v o a_ -> 1 1 - - - - | \
           a{w=o w:o:expire_time=now+900 w:o:lock_count=2} b{v=p v:p:expire_time=now v:p:lock_count=1} d=x | a_=0"
+    }
+    ten_messages_tell_of_many {
+        "hear c_"
+        "HSET g a o a:o:expire_time now+900 a:o:lock_count 1 b o b:o:expire_time now+900 b:o:lock_count 1 \
+          c o c:o:expire_time now+900 c:o:lock_count 1 d o d:o:expire_time now+900 d:o:lock_count 1 \
+          e o e:o:expire_time now+900 e:o:lock_count 1 f o f:o:expire_time now+900 f:o:lock_count 1 \
+          g o g:o:expire_time now+900 g:o:lock_count 1 h o h:o:expire_time now+900 h:o:lock_count 1 \
+          i o i:o:expire_time now+900 i:o:lock_count 1 j o j:o:expire_time now+900 j:o:lock_count 1 \
+          k o k:o:expire_time now+900 k:o:lock_count 1 l o l:o:expire_time now+900 l:o:lock_count 1"
+        "grouped/release_all g g g g g g g g g g g g / \
+          a o c_ b o c_ c o c_ d o c_ e o c_ f o c_ \
+          g o c_ h o c_ i o c_ j o c_ k o c_ l o c_ -> \
+          1 1 1 1 1 1 1 1 1 1 1 1 1 | | c_=0 c_=0 c_=0 c_=0 c_=0 c_=0 c_=0 c_=0 c_=0 c_=0"
+    }
+    what_is_no_time_is_over {
+        "HSET g v o v:o:expire_time x v:o:lock_count 1 w p w:p:expire_time nan w:p:lock_count 1"
+        "grouped/inspect g / v -> 0"
+        "grouped/inspect g / w -> 0"
+        "grouped/renew g g / v w o 900 p 900 -> 1 0 0"
+        "grouped/release_all g g / v o c_ w p c_ -> 1 - -"
+        "grouped/force g / v _ -> 0"
+        "grouped/acquire_all g / v q 900 -> 1 | \
+          g{v=q v:q:expire_time=now+900 v:q:lock_count=1 w=p w:p:expire_time=nan w:p:lock_count=1}/900"
     }
 }

@@ -119,7 +119,7 @@ const LEFT: [(&str, &[&str]); 20] = [
     // It lives for longer.
     ("reentrant/release", &["HINCRBY"]),
     // What is over has gone.
-    ("grouped/acquire", &["HSET", "PEXPIRE"]),
+    ("grouped/acquire", &["HSET"]),
     // As above; and refused once for another reason, it may not undo what it did.
     ("grouped/acquire_all", &["HSET", "HDEL", "PEXPIRE", "PTTL"]),
     // Not renewed, it says, or nothing; the group lives for longer.

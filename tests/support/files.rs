@@ -49,7 +49,8 @@ fn joined(script: &str, is_quick: bool) -> String {
     let shared: &[&str] = match script.split_once('/') {
         Some(("read" | "write", _)) => &["read_write"],
         Some(("fair", verb)) if verb != "renew" => &["fair/begin"],
-        Some(("grouped", "acquire" | "extend" | "force" | "inspect" | "release" | "settle")) => &["grouped/begin"],
+        Some(("grouped", "acquire_all" | "release_all" | "renew")) => &["grouped/hold"],
+        Some(("grouped", _)) => &["grouped/hold", "grouped/begin"],
         Some(("permit_semaphore", "extend" | "renew")) => &["ids"],
         Some(("permit_semaphore", "acquire" | "cancel" | "release")) => &["once", "ids"],
         Some(("semaphore" | "permit_semaphore" | "latch", _)) => &["once"],
