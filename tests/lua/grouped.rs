@@ -84,6 +84,13 @@ crate::lua::stories! {
         "grouped/extend g / v o 1000 -> 1 1000 | g{v=o v:o:expire_time=now+1000 v:o:lock_count=2}/5000"
         "grouped/extend g / v o 1e30 -> 6 ERR*"
     }
+    a_refused_lease_takes_nothing {
+        "grouped/acquire g / v o 1e30 0 -> 6 ERR* |"
+        "grouped/acquire g / v o 5000 0 -> 1 | g{v=o v:o:expire_time=now+5000 v:o:lock_count=1}/5000"
+        "grouped/acquire g / v o 1e30 1 -> 6 ERR*"
+        "HSET g w p w:p:expire_time now w:p:lock_count 3"
+        "grouped/acquire g / w q 1e30 0 -> 6 ERR* | g{v=o v:o:expire_time=now+5000 v:o:lock_count=1}/5000"
+    }
     a_group_may_end_before_its_values {
         "HSET g v o v:o:expire_time now+90000 v:o:lock_count 1"
         "grouped/inspect g / v -> 1 90000 o 1"

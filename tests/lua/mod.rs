@@ -118,9 +118,9 @@ const LEFT: [(&str, &[&str]); 20] = [
     ("multi/release", &["HDEL", "HGET"]),
     // It lives for longer.
     ("reentrant/release", &["HINCRBY"]),
-    // What is over has gone.
-    ("grouped/acquire", &["HSET"]),
-    // As above; and refused once for another reason, it may not undo what it did.
+    // What is over has gone; and refused once for another reason, it may not undo what it did.
+    ("grouped/acquire", &["HSET", "HDEL", "PEXPIRE"]),
+    // As above.
     ("grouped/acquire_all", &["HSET", "HDEL", "PEXPIRE", "PTTL"]),
     // Not renewed, it says, or nothing; the group lives for longer.
     ("grouped/renew", &["HGET", "HSET"]),
