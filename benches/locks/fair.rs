@@ -11,6 +11,13 @@ use support::{unique, Raw, Server};
 const LENGTHS: [u64; 5] = [10, 100, 1_000, 10_000, 50_000];
 /// Calls of each script with each length; the middle one counts.
 const CALLS: usize = 101;
+/// Tasks that want one fair lock all the time, and for how long.
+const CONTENDERS: [usize; 2] = [64, 1_000];
+const CONTENDED: Duration = Duration::from_secs(4);
+/// Acquisitions that follow each other while the longest queue waits.
+const TURNS: u64 = 1_000;
+/// What the server may take for an acquisition and its release, in microseconds.
+const PROMISED: f64 = 40.0;
 /// Tasks of one process that wait while the scripts are counted, and for how long: longer than a round of refreshes.
 const CROWD: usize = 10_000;
 const SPAN: Duration = Duration::from_secs(30);
@@ -192,12 +199,66 @@ pub async fn run() -> Vec<Row> {
             .ratio(Ratio::single(give_up / 300.0))
             .goal(Goal::AtMost(1.0)),
     );
+    for tasks in CONTENDERS {
+        rows.push(contended(&server, &a, tasks).await);
+    }
+    rows.push(behind_each_other(&server, &a).await);
     rows.push(crowd(&server, &a, &b).await);
     rows
 }
 
 async fn connect(server: &Server) -> Locks {
     Locks::connect(&server.url()).await.expect("a client")
+}
+
+/// What an acquisition and its release cost the server, all that its waiters ask included.
+async fn contended(server: &Server, locks: &Locks, tasks: usize) -> Row {
+    let name = unique("contended");
+    let until = tokio::time::Instant::now() + CONTENDED;
+    server.reset_stats();
+    let tasks: Vec<_> = (0..tasks)
+        .map(|number| {
+            let lock = fair(locks, &name, &number.to_string());
+            tokio::spawn(async move {
+                let mut turns = 0;
+                while tokio::time::Instant::now() < until {
+                    lock.lock().await.expect("held");
+                    turns += 1;
+                    lock.unlock().await.expect("given back");
+                }
+                turns
+            })
+        })
+        .collect();
+    let each = futures::future::join_all(tasks).await;
+    let turns: Vec<u64> = each.into_iter().map(|turns| turns.expect("it ends")).collect();
+    let (most, least) = (turns.iter().max(), turns.iter().min());
+    let what = format!("fair lock, {} tasks want it: server time per acquisition", turns.len());
+    per_acquisition(server, what, turns.iter().sum())
+        .beside(format!("fewest..most turns {}..{}", least.unwrap_or(&0), most.unwrap_or(&0)))
+}
+
+/// The same of who stands first of the longest queue, one behind the other.
+async fn behind_each_other(server: &Server, locks: &Locks) -> Row {
+    let (name, length) = (unique("long"), LENGTHS[LENGTHS.len() - 1]);
+    let mut queue = Queue::of(server, &name, length).await;
+    let lock = fair(locks, &name, "me");
+    let field = format!("{}:named-me", locks.client_id());
+    server.reset_stats();
+    for _ in 0..TURNS {
+        queue.run(FIRST, &[&field]).await;
+        lock.lock().await.expect("held");
+        lock.unlock().await.expect("given back");
+    }
+    per_acquisition(server, format!("fair lock, {length} wait: server time per acquisition"), TURNS)
+}
+
+fn per_acquisition(server: &Server, what: String, acquisitions: u64) -> Row {
+    let (scripts, micros) = server.stats().get("evalsha").copied().unwrap_or_default();
+    let (scripts, micros) = [scripts, micros].map(|sum| sum as f64 / acquisitions as f64).into();
+    Row::new(what, format!("{micros:.1} us in {scripts:.2} scripts"))
+        .ratio(Ratio::single(micros / PROMISED))
+        .goal(Goal::AtMost(1.0))
 }
 
 /// How often a process asks while its tasks wait.

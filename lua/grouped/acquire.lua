@@ -9,15 +9,11 @@
 local owner, lease, n = ARGV[4], tonumber(ARGV[5]), ARGV[6]
 local holder, found, left, gone, wrong, expiry = look()
 if wrong then return {4, nonce, now, wrong} end
-if holder and holder ~= owner then
-  if n == '0' then return {0, nonce, now, left} end
-  return {3, nonce, now}
-end
-if not holder and n ~= '0' then return {3, nonce, now} end
-found = found or '0'
-if found ~= n and tonumber(found) ~= n + 1 then return {5, nonce, now, found} end
+if holder ~= owner and n ~= '0' then return {3, nonce, now} end
+if holder and holder ~= owner then return {0, nonce, now, left} end
+if holder and found ~= n and tonumber(found) ~= n + 1 then return {5, nonce, now, found} end
 -- First, as nobody else takes them out, and what is refused here has written nothing.
-if gone and gone ~= owner then forget(group, value, gone) end
+if gone then forget(group, value, gone) end
 -- Found done, it writes all the same, for a replica to confirm.
 local refused = put(group, value, owner, n + 1, math.max(left, lease), found, expiry)
 if refused then return {6, nonce, now, refused} end

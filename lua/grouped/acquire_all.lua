@@ -6,12 +6,12 @@
 -- Redisson: RedissonFasterMultiLock.tryAcquireOnceAsync. Differs: any groups, each hold has an owner and a lease of its own.
 local over = {}
 for i, group in ipairs(KEYS) do
-  local value, owner = ARGV[3 * i], ARGV[3 * i + 1]
+  local value = ARGV[3 * i]
   local holder = redis.pcall('HGET', group, value)
   if type(holder) == 'table' then return {4, nonce, now, holder.err} end
   if holder then
     if left_of(redis.call('HGET', group, until_of(value, holder))) > 0 then return {0, nonce, now} end
-    if holder ~= owner then over[i] = holder end
+    over[i] = holder
   end
 end
 -- First, as nobody else takes them out, and what is refused here has taken nothing.

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use lockson::kind::{Fenceable, Fenced, Owned};
 use lockson::{FencedGuard, GroupLock, Holder, Lock, ReadLock, SpinLock, WriteLock};
 pub use lockson::{InvalidLease, Request};
+pub use support::kinds::VALUE;
 pub use support::prelude::*;
 use support::{deployment, server, By, Deployment, Topology};
 pub use tokio::time::Instant;
@@ -421,9 +422,6 @@ fn text_of(reply: &lockson::Reply) -> String {
 pub fn spin_lock(locks: &Locks, name: &str) -> SpinLock {
     locks.spin_lock(name, lockson::Backoff::default())
 }
-
-/// What Redisson calls the value `value` where its codec is `StringCodec`.
-pub const VALUE: &str = "BxmaxkubI/Uarra/cfAAYg";
 
 pub fn group_value(locks: &Locks, name: &str) -> GroupLock {
     locks.group_lock(name, "value")

@@ -5,6 +5,9 @@ use super::Filter;
 use lockson::{Backoff, Locks, RLock};
 use std::sync::Arc;
 
+/// What Redisson calls the value `value` of a group where its codec is `StringCodec`.
+pub const VALUE: &str = "BxmaxkubI/Uarra/cfAAYg";
+
 /// Scripts that a fault may be meant for.
 const VERBS: [&str; 6] = ["acquire", "admit", "release", "hand_over", "renew", "settle"];
 
@@ -122,7 +125,7 @@ pub static KINDS: [Kind; 15] = [
         lua: "grouped",
         hands_over: false,
         asks_each_second: true,
-        count: "BxmaxkubI/Uarra/cfAAYg:<field>:lock_count",
+        count: "<value>:<field>:lock_count",
         ..LOCK
     },
     Kind { name: "lock in a transaction", make: in_transaction, rival: Some("lock"), suffix: ":t1", ..LOCK },
@@ -186,7 +189,7 @@ impl Kind {
 }
 
 fn fill(template: &str, name: &str, field: &str) -> String {
-    template.replace("<field>", field).replace("{N}", &format!("{{{name}}}"))
+    template.replace("<value>", VALUE).replace("<field>", field).replace("{N}", &format!("{{{name}}}"))
 }
 
 /// The text of a script as the client sends it: of its folder, or of `reentrant/`; empty where neither has it.
