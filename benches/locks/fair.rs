@@ -234,8 +234,11 @@ async fn contended(server: &Server, locks: &Locks, tasks: usize) -> Row {
     let turns: Vec<u64> = each.into_iter().map(|turns| turns.expect("it ends")).collect();
     let (most, least) = (turns.iter().max(), turns.iter().min());
     let what = format!("fair lock, {} tasks want it: server time per acquisition", turns.len());
-    per_acquisition(server, what, turns.iter().sum())
-        .beside(format!("fewest..most turns {}..{}", least.unwrap_or(&0), most.unwrap_or(&0)))
+    per_acquisition(server, what, turns.iter().sum()).beside(format!(
+        "fewest..most turns {}..{}",
+        least.unwrap_or(&0),
+        most.unwrap_or(&0)
+    ))
 }
 
 /// The same of who stands first of the longest queue, one behind the other.
