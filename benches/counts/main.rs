@@ -70,6 +70,19 @@ async fn many_locked(locks: &Locks, pairs: u32) -> Done {
     Ok(())
 }
 
+/// As many with one lock.
+async fn one_locked(locks: &Locks, pairs: u32) -> Done {
+    let mut tasks = JoinSet::new();
+    for _ in 0..TASKS {
+        let lock = locks.lock(NAME);
+        tasks.spawn(async move { locked(&lock, pairs / TASKS).await.map_err(|error| error.to_string()) });
+    }
+    while let Some(ended) = tasks.join_next().await {
+        ended??;
+    }
+    Ok(())
+}
+
 async fn counted_out(semaphore: &Semaphore, pairs: u32) -> Done {
     semaphore.try_set_permits(2).await?;
     for _ in 0..pairs {
@@ -111,6 +124,7 @@ fn main() -> Done {
         "fair" => run!(locked(locks.fair_lock(NAME))),
         "read" => run!(locked(both.read())),
         "write" => run!(locked(both.write())),
+        "hot" => run!(one_locked(locks.clone())),
         "distinct" => run!(many_locked(locks.clone())),
         "multi" => run!(all_locked(MultiLock::new(in_a_slot))),
         "semaphore" => run!(counted_out(locks.semaphore(NAME))),
