@@ -1,10 +1,13 @@
 //! Who owns a hold.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::future::Future;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
+
+use tokio::task::Id;
 
 use super::host::random;
 
@@ -170,7 +173,26 @@ pub(crate) fn field(client_id: &str, owner: &Owner) -> Arc<str> {
 /// The same of the owner that code at this place acts for.
 pub(crate) fn current_field(client_id: &str) -> Arc<str> {
     let task = tokio::task::try_id().filter(|_| SCOPE.try_with(|_| ()).is_err());
-    task.map_or_else(|| field(client_id, &Owner::current()), |task| format!("{client_id}:{task}").into())
+    task.map_or_else(|| field(client_id, &Owner::current()), |task| field_of_task(client_id, task))
+}
+
+/// A task that unlocks is often the one that locked: the last that this thread was asked for is kept.
+fn field_of_task(client_id: &str, task: Id) -> Arc<str> {
+    thread_local! {
+        static LAST: RefCell<Option<(Id, Arc<str>)>> = const { RefCell::new(None) };
+    }
+    let is_of = |field: &str| field.rsplit_once(':').is_some_and(|(client, _)| client == client_id);
+    let known = |last: &RefCell<Option<(Id, Arc<str>)>>| {
+        let last = last.borrow();
+        let (_, field) = last.as_ref().filter(|(of, field)| *of == task && is_of(field))?;
+        Some(field.clone())
+    };
+    // Of a thread that ends nothing is kept.
+    LAST.try_with(known).ok().flatten().unwrap_or_else(|| {
+        let made: Arc<str> = [client_id, ":", &task.to_string()].concat().into();
+        let _ = LAST.try_with(|last| last.replace(Some((task, made.clone()))));
+        made
+    })
 }
 
 #[cfg(test)]
@@ -233,6 +255,26 @@ mod tests {
         let owner = Owner::named("o".repeat(250)).unwrap().within(&"t".repeat(256).parse().unwrap());
         assert_eq!(Owner::of_field(owner.as_writer().as_str()), Ok(owner.clone()));
         assert_eq!(owner.to_string().parse(), Ok(owner));
+    }
+
+    /// Tasks that take turns on one thread, for clients of which one's name begins as the other's.
+    #[tokio::test]
+    async fn each_task_has_a_field_of_its_own_with_each_client() {
+        let fields = || async {
+            let task = tokio::task::id();
+            for client in ["c", "c:1", "c", "d"] {
+                for _ in 0..2 {
+                    assert_eq!(*current_field(client), format!("{client}:{task}"));
+                    tokio::task::yield_now().await;
+                }
+            }
+            let scoped = Owner::named("scoped").unwrap();
+            scoped.scope(async { assert_eq!(&*current_field("d"), "d:named-scoped") }).await;
+        };
+        let tasks = [(); 3].map(|()| tokio::spawn(fields()));
+        for task in tasks {
+            task.await.unwrap();
+        }
     }
 
     #[test]
