@@ -11,9 +11,9 @@ use crate::waiting::waiters::{Mail, Waiter, Waiters};
 use crate::wire::table::Role;
 
 /// Acquisitions in a row by one process while others listen. A newcomer of another process may miss one chance while
-/// it subscribes, so that it is served within 2 x 32 < 100 of its arrival. Of those that need no script more may follow
+/// it subscribes, so that it is served within 2 x 48 < 100 of its arrival. Of those that need no script more may follow
 /// one another while nobody else was heard of.
-const LONGEST_RUN: u32 = 32;
+const LONGEST_RUN: u32 = 48;
 /// And the time that they may take, whoever listens.
 pub(crate) const LONGEST_RUN_TIME: Duration = Duration::from_millis(20);
 
