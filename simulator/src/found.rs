@@ -30,6 +30,10 @@ pub fn all() -> Vec<(&'static str, Plan)> {
         ),
         ("who left a fair queue where ZREM is refused kept its score, and so seemed to have its place", scores_alone()),
         ("a read hold that had ended by its lease was left in the hash when it was entered again", ended_reader()),
+        (
+            "who was refused to clear what a give-back had left went on to ask, and took it for somebody else's writing",
+            refused_settle(),
+        ),
     ]
 }
 
@@ -257,4 +261,15 @@ fn ended_reader() -> Plan {
         fault(3_907, Fault::Slow { client: None, server: 0, there: 23, back: 0, lasts: 109 }),
     ];
     Plan { seed: 357_166, lease: 30_000, confirmed: None, steps }
+}
+
+fn refused_settle() -> Plan {
+    let read = Turn { task: 3, kind: Kind::Read, end: End::Drop, ..TURN };
+    let steps = vec![
+        turn(632, Turn { wait: 2_363, patience: Some(567), work: 5_353, limited: Some(489), ..read }),
+        turn(1_507, Turn { wait: 0, work: 12, entries: 3, ..read }),
+        fault(2_583, Fault::Deny { server: 0, command: "hget", lasts: 278 }),
+        fault(655, Fault::Weather { lasts: 2_266, lost: 50, unanswered: 50, again: 50, silent: 0, delay: 34 }),
+    ];
+    Plan { seed: 985_277, lease: 3_000, confirmed: None, steps }
 }

@@ -152,7 +152,9 @@ impl Wish {
     async fn clear(&self, gate: &mut Gate, patience: &Patience) -> Result<(), LockError> {
         if gate.unanswered && !self.kind.anonymous {
             let settled = settle(&self.engine, self.kind, &self.entry, gate, &self.entry.field, patience).await;
-            settled.map_err(|fault| self.failed(fault))?;
+            if let Status::Refused(why) = settled.map_err(|fault| self.failed(fault))?.status {
+                return Err(QueryError::Refused { name: self.name(), why }.into());
+            }
             wait_out(gate).await;
         }
         Ok(())
