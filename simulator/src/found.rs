@@ -31,7 +31,7 @@ pub fn all() -> Vec<(&'static str, Plan)> {
         ("who left a fair queue where ZREM is refused kept its score, and so seemed to have its place", scores_alone()),
         ("a read hold that had ended by its lease was left in the hash when it was entered again", ended_reader()),
         (
-            "who was refused to clear what a give-back had left went on to ask, and took it for somebody else's writing",
+            "who was refused to clear what a give-back had left went on to ask, and took that for somebody's writing",
             refused_settle(),
         ),
     ]

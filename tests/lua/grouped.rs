@@ -125,6 +125,7 @@ crate::lua::stories! {
         "grouped/acquire_all g h / x o 5000 v o 5000 -> 0"
         "DEL h"
         "grouped/acquire_all g h / w p 5000 v o 5000 -> 0"
+        "grouped/acquire_all h h h / v o 5000 x o 5000 w o 1e30 -> 6 ERR*"
         "HSET h y p y:p:expire_time now y:p:lock_count 1"
         "grouped/acquire_all h h h h / v o 5000 x o 5000 w o 1e30 y o 5000 -> 6 ERR* | \
           g{v=o v:o:expire_time=now+5000 v:o:lock_count=1 w=p w:p:expire_time=now+6000 w:p:lock_count=1}/6000 \
