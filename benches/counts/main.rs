@@ -55,26 +55,15 @@ async fn all_locked(multi: &MultiLock, pairs: u32) -> Done {
     Ok(())
 }
 
-/// So many tasks at once, each with a lock of its own.
+/// So many tasks at once.
 const TASKS: u32 = 64;
+/// What a task's lock is called.
+type Named = fn(u32) -> String;
 
-async fn many_locked(locks: &Locks, pairs: u32) -> Done {
+async fn many_locked((locks, name): &(Locks, Named), pairs: u32) -> Done {
     let mut tasks = JoinSet::new();
     for task in 0..TASKS {
-        let lock = locks.lock(&format!("{NAME}{task}"));
-        tasks.spawn(async move { locked(&lock, pairs / TASKS).await.map_err(|error| error.to_string()) });
-    }
-    while let Some(ended) = tasks.join_next().await {
-        ended??;
-    }
-    Ok(())
-}
-
-/// As many with one lock.
-async fn one_locked(locks: &Locks, pairs: u32) -> Done {
-    let mut tasks = JoinSet::new();
-    for _ in 0..TASKS {
-        let lock = locks.lock(NAME);
+        let lock = locks.lock(&name(task));
         tasks.spawn(async move { locked(&lock, pairs / TASKS).await.map_err(|error| error.to_string()) });
     }
     while let Some(ended) = tasks.join_next().await {
@@ -124,8 +113,8 @@ fn main() -> Done {
         "fair" => run!(locked(locks.fair_lock(NAME))),
         "read" => run!(locked(both.read())),
         "write" => run!(locked(both.write())),
-        "hot" => run!(one_locked(locks.clone())),
-        "distinct" => run!(many_locked(locks.clone())),
+        "hot" => run!(many_locked((locks.clone(), (|_| NAME.to_owned()) as Named))),
+        "distinct" => run!(many_locked((locks.clone(), (|task| format!("{NAME}{task}")) as Named))),
         "multi" => run!(all_locked(MultiLock::new(in_a_slot))),
         "semaphore" => run!(counted_out(locks.semaphore(NAME))),
         "permits" => run!(leased_out(locks.permit_semaphore(NAME))),
