@@ -146,10 +146,12 @@ impl Way {
     }
 
     async fn send(&self, order: Order) -> Outcome {
-        let sent = order.send(&self.client);
+        // Made where it is polled: a future that is moved has its room twice.
         let result = match self.limit {
-            None => sent.await,
-            Some(limit) => tokio::time::timeout(limit, sent).await.unwrap_or_else(|_| Err(late(limit))),
+            None => order.send(&self.client).await,
+            Some(limit) => {
+                tokio::time::timeout(limit, order.send(&self.client)).await.unwrap_or_else(|_| Err(late(limit)))
+            }
         };
         if !matches!(&result, Err(error) if *error.kind() == ErrorKind::Timeout) {
             self.timeouts.store(0, Ordering::Relaxed);
