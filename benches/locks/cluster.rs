@@ -14,6 +14,7 @@ use support::{unique, Cluster, Server};
 
 use crate::floor::{self, Ready};
 use crate::table::{interleave_rounds, median, Cell, Figure, Goal, Ratio, Row, Window};
+use crate::uncontended::lean;
 
 const TASKS: usize = 64;
 const ROUNDS: u32 = 5;
@@ -138,10 +139,11 @@ pub async fn run(seconds: Duration) -> Vec<Row> {
     let server = Place::Server(Server::start());
     let (ours, floor) = (lockson(&cluster, Locks::builder()).await, raw(&cluster).await);
     let (ours_on_one, floor_on_one) = (lockson(&server, Locks::builder()).await, raw(&server).await);
-    let in_a_slot = in_a_slot(&cluster).await;
+    let (in_a_slot, by_lean) = (in_a_slot(&cluster).await, lockson(&cluster, lean()).await);
     let cells = |figure| {
-        let [spread, on_one, in_a_slot] = [&ours, &ours_on_one, &in_a_slot].map(|all| cell(figure, all));
-        [spread, cell(figure, &floor), on_one, cell(figure, &floor_on_one), in_a_slot]
+        let [spread, on_one, in_a_slot, by_lean] =
+            [&ours, &ours_on_one, &in_a_slot, &by_lean].map(|all| cell(figure, all));
+        [spread, cell(figure, &floor), on_one, cell(figure, &floor_on_one), in_a_slot, by_lean]
     };
     let rates = interleave_rounds(ROUNDS, seconds, &cells(Figure::Rate)).await;
     let cpu = interleave_rounds(ROUNDS, seconds, &cells(Figure::Cpu)).await;
@@ -152,6 +154,7 @@ pub async fn run(seconds: Duration) -> Vec<Row> {
         Row::new("64 tasks on 64 names, 3 primaries: lock + unlock", rate(0))
             .beside(format!("the same scripts raw: {}", rate(1)))
             .ratio(Ratio::of(&rates[0], &rates[1])),
+        Row::new("the same by lean connections", rate(5)).beside(rate(1)).ratio(Ratio::of(&rates[5], &rates[1])),
         Row::new("the same on one server", rate(2))
             .beside(format!("raw: {}", rate(3)))
             .ratio(Ratio::of(&rates[2], &rates[3])),
@@ -162,6 +165,7 @@ pub async fn run(seconds: Duration) -> Vec<Row> {
         Row::new("CPU of this process per pair, 3 primaries", micros(0))
             .beside(format!("raw: {}", micros(1)))
             .ratio(Ratio::of(&cpu[0], &cpu[1])),
+        Row::new("the same by lean connections", micros(5)).beside(micros(1)).ratio(Ratio::of(&cpu[5], &cpu[1])),
         Row::new("the same on one server", micros(2))
             .beside(format!("raw: {}", micros(3)))
             .ratio(Ratio::of(&cpu[2], &cpu[3])),

@@ -11,6 +11,9 @@ use support::{unique, Server};
 /// Pairs of lock and unlock that are counted.
 const PAIRS: u32 = 2000;
 
+/// Microseconds in scripts that a pair may take.
+const GOAL: f64 = 10.7;
+
 /// Calls and microseconds of a command since the statistics were reset.
 fn stat(server: &Server, command: &str) -> (f64, f64) {
     let (calls, micros) = server.stats().get(command).copied().unwrap_or_default();
@@ -55,6 +58,10 @@ async fn uncontended(server: &Server) -> Vec<Row> {
         Row::new("server: time in scripts per lock + unlock", format!("{:.1} us", micros / pairs))
             .beside(format!("rslock: {:.1} us (SET's included)", their_micros / pairs))
             .ratio(Ratio::single(micros / their_micros)),
+        Row::new("the same over what it is to be", format!("{:.1} us", micros / pairs))
+            .beside(format!("{GOAL:.1} us"))
+            .ratio(Ratio::single(micros / pairs / GOAL))
+            .goal(Goal::AtMost(1.0)),
     ]
 }
 

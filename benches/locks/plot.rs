@@ -9,8 +9,13 @@ use crate::table::{median, quantile};
 
 /// Its size.
 const SIZE: (u32, u32) = (760, 440);
-const COLORS: [RGBColor; 4] =
-    [RGBColor(190, 40, 40), RGBColor(40, 90, 170), RGBColor(60, 140, 60), RGBColor(120, 120, 120)];
+const COLORS: [RGBColor; 5] = [
+    RGBColor(190, 40, 40),
+    RGBColor(40, 90, 170),
+    RGBColor(60, 140, 60),
+    RGBColor(120, 120, 120),
+    RGBColor(220, 140, 30),
+];
 
 /// The median rates of contenders, for each number of tasks.
 pub struct Chart {
@@ -19,6 +24,7 @@ pub struct Chart {
 
 impl Chart {
     pub fn new(names: &[&'static str]) -> Self {
+        assert!(names.len() <= COLORS.len(), "a curve without a colour would be left out");
         Self { curves: names.iter().map(|name| (*name, Vec::new())).collect() }
     }
 

@@ -8,7 +8,7 @@ use support::{unique, Server};
 
 const PROCESSES: usize = 4;
 const TASKS: usize = 16;
-const ROUNDS: u32 = 3;
+const ROUNDS: u32 = 5;
 
 /// What the processes came to together.
 struct Together {
@@ -51,17 +51,17 @@ async fn together(which: &str, server: &Server, window: Duration) -> Together {
 pub async fn run(seconds: Duration) -> Vec<Row> {
     let server = Server::start();
     let (mut ours, mut theirs, mut spreads, mut their_spreads) = (vec![], vec![], vec![], vec![]);
-    let mut last = Vec::new();
+    let mut all_turns = vec![0; PROCESSES];
     for _ in 0..ROUNDS {
         let run = together("lockson", &server, seconds).await;
         ours.push(run.rate);
         spreads.push(spread(&run.turns));
-        last = run.turns;
+        all_turns.iter_mut().zip(&run.turns).for_each(|(all, turns)| *all += turns);
         let run = together("rslock", &server, seconds).await;
         theirs.push(run.rate);
         their_spreads.push(spread(&run.turns));
     }
-    let turns: Vec<String> = last.iter().map(u64::to_string).collect();
+    let turns: Vec<String> = all_turns.iter().map(u64::to_string).collect();
     vec![
         Row::new(format!("{PROCESSES} processes x {TASKS} tasks: acquisitions"), format!("{:.0}/s", median(&ours)))
             .beside(format!("rslock: {:.0}/s", median(&theirs)))

@@ -15,8 +15,8 @@ const HOLDS: usize = 10_000;
 /// Two periods and a half: two renewals of a hold that is taken at the start of it.
 const WINDOW: Duration = Duration::from_secs(5);
 
-async fn client(server: &Server) -> Locks {
-    Locks::builder().watchdog_lease(LEASE).connect(&server.url()).await.expect("a client")
+async fn client(server: &Server, lease: Duration) -> Locks {
+    Locks::builder().watchdog_lease(lease).connect(&server.url()).await.expect("a client")
 }
 
 /// Many holds, of names `begin..`, taken by a few tasks at a time.
@@ -47,13 +47,13 @@ fn cpu(server: &Server) -> f64 {
 
 /// The rows of this group.
 pub async fn run() -> Vec<Row> {
-    let (many, short) = tokio::join!(many(), after_short_locks());
-    vec![many, short].into_iter().flatten().collect()
+    let (many, thousand, short) = tokio::join!(many(), thousand(), after_short_locks());
+    vec![many, thousand, short].into_iter().flatten().collect()
 }
 
 async fn many() -> Vec<Row> {
     let server = Server::start();
-    let locks = client(&server).await;
+    let locks = client(&server, LEASE).await;
     let guards = hold_many(&locks, HOLDS).await;
     tokio::time::sleep(PERIOD).await;
     server.reset_stats();
@@ -79,11 +79,26 @@ async fn many() -> Vec<Row> {
     ]
 }
 
+/// As few holds as a service has, with a short lease.
+async fn thousand() -> Vec<Row> {
+    let lease = Duration::from_secs(10);
+    let server = Server::start();
+    let locks = client(&server, lease).await;
+    let guards = hold_many(&locks, 1000).await;
+    server.reset_stats();
+    tokio::time::sleep(lease * 2).await;
+    let rate = server.calls("evalsha") as f64 / (lease * 2).as_secs_f64();
+    assert!(guards.iter().all(Guard::is_valid), "a hold was lost");
+    vec![Row::new("1000 watched holds, lease 10 s: renewal scripts", format!("{rate:.2}/s"))
+        .ratio(Ratio::single(rate))
+        .goal(Goal::AtMost(1.0))]
+}
+
 /// One watched hold, after ever more short ones of the same client.
 async fn after_short_locks() -> Vec<Row> {
     let counts = join_all([0, 1000, 20_000].map(|short| async move {
         let server = Server::start();
-        let locks = client(&server).await;
+        let locks = client(&server, LEASE).await;
         for number in 0..short {
             let guard = locks.lock(&format!("short:{number}")).guard().await.expect("held");
             guard.unlock().await.expect("given back");

@@ -110,7 +110,7 @@ pub async fn run(seconds: Duration) -> Vec<Row> {
         Row::new("uncontended: lock + unlock", said(0))
             .beside(format!("the two EVALSHA raw: {}", said(1)))
             .ratio(Ratio::of(&figures[0], &figures[1]))
-            .goal(Goal::AtMost(1.15)),
+            .goal(Goal::AtMost(1.05)),
         Row::new("the same by a guard", said(2))
             .beside(format!("the two EVALSHA raw: {}", said(1)))
             .ratio(Ratio::of(&figures[2], &figures[1])),

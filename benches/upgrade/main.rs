@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lockson::{Backoff, Locks, Owner, PermitSemaphore, RLock, Semaphore};
+use lockson::{Backoff, Locks, MultiLock, Owner, PermitSemaphore, RLock, Semaphore};
 use tokio::runtime::Builder;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -96,6 +96,12 @@ async fn wanted(locks: &Locks, kind: &str) -> Result<Vec<Wanted>, Failed> {
         "fair_mutex" => lock(Arc::new(locks.fair_mutex(NAME))),
         "write" => lock(Arc::new(both.write())),
         "read_write" => vec![Wanted::Lock(Arc::new(both.write())), Wanted::Reader(Arc::new(both.read()))],
+        // All of them, and beside it one of them alone.
+        "multi" => {
+            let names = [NAME, "upgraded:b", "upgraded:c"];
+            let multi = MultiLock::new(names.map(|name| locks.lock(name)));
+            vec![Wanted::Lock(multi.into()), Wanted::Lock(Arc::new(locks.lock(names[1])))]
+        }
         "semaphore" => {
             let semaphore = locks.semaphore(NAME);
             semaphore.try_set_permits(PERMITS).await?;

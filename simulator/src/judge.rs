@@ -10,7 +10,7 @@ use crate::trace::Trace;
 use crate::wake::{Waits, SETTLED};
 
 /// Who works under a hold that is lost is told so soon.
-const TOLD: u64 = 700;
+const TOLD: u64 = 500;
 
 /// For so long a client goes on from one owner to the next without a script: all of them have what the first one took.
 const RUN: u64 = 20;
@@ -120,6 +120,8 @@ pub struct Judge {
     pub waits: Waits,
     /// How often a client stood still: what it waits for may take longer.
     pub stalls: [usize; CLIENTS],
+    /// Whether a fault has begun yet: until then nothing goes wrong.
+    pub is_calm: bool,
     /// Until then a fault may keep each client from renewing what it has, or take that away.
     troubled: [u64; CLIENTS],
 }
@@ -144,6 +146,7 @@ impl Judge {
             loud: false,
             waits: Waits::default(),
             stalls: [0; CLIENTS],
+            is_calm: true,
             troubled: [0; CLIENTS],
         }
     }
@@ -151,6 +154,11 @@ impl Judge {
     /// Milliseconds of true time since the schedule began.
     pub fn now(&self) -> u64 {
         (self.clock)()
+    }
+
+    /// Whether nothing may have taken away what is known of this name.
+    pub fn is_sound(&self, name: usize) -> bool {
+        self.damages.iter().all(|damage| damage.key.is_some_and(|damaged| damaged != name))
     }
 
     /// Whether a replica took the server's place: places in queues, and what was given back, may be as before.
@@ -373,7 +381,7 @@ impl Judge {
     /// What a call that counts came to: `None`, the latch was open.
     pub fn counted(&mut self, name: usize, left: Option<u32>) {
         self.note(&format!("counted: {left:?}"));
-        let damaged = !self.damages.is_empty();
+        let damaged = !self.is_sound(name);
         let latch = self.latches.entry(name).or_default();
         latch.unknown -= 1;
         latch.done += usize::from(left.is_some());
@@ -392,7 +400,7 @@ impl Judge {
     pub fn opened(&mut self, name: usize) {
         self.note("opened");
         let Some(latch) = self.latches.get(&name) else { return };
-        if latch.begun < latch.needed && !latch.is_foreign && self.damages.is_empty() {
+        if latch.begun < latch.needed && !latch.is_foreign && self.is_sound(name) {
             let (begun, needed) = (latch.begun, latch.needed);
             self.fails(format!("latch {name} opened after {begun} of {needed}"));
         }
@@ -400,8 +408,8 @@ impl Judge {
 
     /// What is left of the latches at the end, where nothing was lost: the count if it must be one.
     pub fn counts_left(&self) -> Vec<(usize, usize)> {
-        let is_known = |latch: &Latch| latch.unknown == 0 && !latch.is_foreign && self.damages.is_empty();
-        let known = self.latches.iter().filter(|(_, latch)| is_known(latch));
+        let is_known = |latch: &Latch| latch.unknown == 0 && !latch.is_foreign;
+        let known = self.latches.iter().filter(|(name, latch)| is_known(latch) && self.is_sound(**name));
         known.map(|(name, latch)| (*name, latch.needed.saturating_sub(latch.done))).collect()
     }
 }

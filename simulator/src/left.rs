@@ -6,7 +6,8 @@ use lockson_embedded::Value;
 use tokio::time::sleep;
 
 use crate::plan::{Fault, Kind, Turn, TURN};
-use crate::play::World;
+use crate::play::{World, PERMITS};
+use crate::queue::texts;
 use crate::road::Road;
 use crate::take::{name_of, owner_of, take, RED_LEASE};
 
@@ -41,22 +42,23 @@ impl Left<'_> {
         let has_readers = is_denied && world.plan.kinds().iter().any(|(_, kind)| *kind == Kind::Read);
         self.look("a lock is left", |key, ttl| (is_lock(key) && !has_readers) || (ttl == -1 && !stays(key)));
         self.counts();
+        self.permits();
         self.probe().await;
         sleep(LATE).await;
         self.look("it is left for ever", |key, _| !stays(key));
+        self.look_at_counted();
     }
 
     /// One that is alive gets each lock, and all permits that come back by themselves.
     async fn probe(&self) {
         let world = self.0;
         let Some(client) = world.gates.iter().position(|gate| !gate.is_dead()) else { return };
-        let is_sound = world.judge.lock().unwrap().damages.is_empty();
-        let is_had = |kind: Kind| match kind {
+        let is_had = |(name, kind): &(usize, Kind)| match kind {
             Kind::Semaphore | Kind::CountDown | Kind::Await => false,
-            Kind::PermitSemaphore => is_sound,
+            Kind::PermitSemaphore => world.judge.lock().unwrap().is_sound(*name),
             _ => true,
         };
-        for (name, kind) in world.plan.kinds().into_iter().filter(|(_, kind)| is_had(*kind)) {
+        for (name, kind) in world.plan.kinds().into_iter().filter(is_had) {
             // No work: of permits it takes two, which are all. Each dead waiter of a fair lock may cost some seconds.
             let turn = Turn { task: PROBE, name, kind, wait: 60_000, work: 0, ..TURN };
             let ask = || owner_of(PROBE).scope(take(&turn, &world.clients[client]));
@@ -75,10 +77,7 @@ impl Left<'_> {
 
     fn look(&self, what: &str, is_wrong: impl Fn(&str, i64) -> bool) {
         for server in &self.0.servers {
-            let Ok(Value::List(keys)) = (**server).command(&["KEYS", "*"]) else { continue };
-            for key in keys {
-                let Value::Bulk(key) = key else { continue };
-                let key = String::from_utf8_lossy(&key).into_owned();
+            for key in texts((**server).command(&["KEYS", "*"])) {
                 let Ok(Value::Int(ttl)) = (**server).command(&["PTTL", &key]) else { continue };
                 if !self.is_counted(&key) && is_wrong(&key, ttl) {
                     self.0.fails(format!("{what}: {key}, for {ttl} ms"));
@@ -95,14 +94,47 @@ impl Left<'_> {
         names.map(|(_, turn)| name_of((turn.name, 0))).any(|name| key == name || key.contains(&format!("{{{name}}}")))
     }
 
+    /// A semaphore or a latch is one key for ever, and one for its ids or for who has it; no receipts.
+    fn look_at_counted(&self) {
+        let keys = texts((*self.0.servers[0]).command(&["KEYS", "*"]));
+        let stays = |key: &str| is_lock(key) || key.ends_with(":timeout") || key.contains("semaphore_life");
+        for key in keys.into_iter().filter(|key| self.is_counted(key) && !stays(key)) {
+            self.0.fails(format!("it is left for ever: {key}"));
+        }
+    }
+
+    /// All permits that nobody has are there: those without ids, where nobody died with them or was refused to give them
+    /// back.
+    fn permits(&self) {
+        let world = self.0;
+        let may_keep = |fault: &Fault| matches!(fault, Fault::Crash { .. } | Fault::Deny { .. });
+        if world.plan.faults().any(|(_, fault)| may_keep(fault)) {
+            return;
+        }
+        for (name, _) in world.plan.kinds().into_iter().filter(|(_, kind)| *kind == Kind::Semaphore) {
+            let judge = world.judge.lock().unwrap();
+            let is_known = judge.is_sound(name) && !judge.went_back;
+            drop(judge);
+            let found = self.count(name);
+            if is_known && found != PERMITS as usize {
+                world.fails(format!("semaphore {name} has {found} permits left, of {PERMITS}"));
+            }
+        }
+    }
+
+    /// The number that a semaphore or a latch has on the server.
+    fn count(&self, name: usize) -> usize {
+        match (*self.0.servers[0]).command(&["GET", &name_of((name, 0))]) {
+            Ok(Value::Bulk(text)) => String::from_utf8_lossy(&text).parse().unwrap_or(usize::MAX),
+            _ => 0,
+        }
+    }
+
     /// What was counted must be what is left.
     fn counts(&self) {
         let counts = self.0.judge.lock().unwrap().counts_left();
         for (name, left) in counts {
-            let found = match (*self.0.servers[0]).command(&["GET", &name_of((name, 0))]) {
-                Ok(Value::Bulk(text)) => String::from_utf8_lossy(&text).parse().unwrap_or(usize::MAX),
-                _ => 0,
-            };
+            let found = self.count(name);
             if found != left {
                 self.0.fails(format!("latch {name} has {found} left, and should have {left}"));
             }

@@ -26,7 +26,8 @@ struct Asked {
     hot: bool,
     /// One seed alone, with all that happens.
     trace: bool,
-    /// The hashes of the first seeds, one a line, are to be those of this file; it is written if it is not there.
+    /// The hashes of the first seeds, one a line, are to be those of this file; it is written, and nothing is compared, if
+    /// it is not there.
     hashes: Option<String>,
     /// Goes on after a failure.
     all: bool,
@@ -188,10 +189,13 @@ fn explain(plan: Plan, outcome: &Outcome, servers: &[EmbeddedServer]) {
 fn same_hashes(path: &str, hashes: &[u64]) -> bool {
     let lines: Vec<String> = hashes.iter().map(|hash| format!("{hash:016x}")).collect();
     let Ok(text) = std::fs::read_to_string(path) else {
-        return std::fs::write(path, lines.join("\n") + "\n").is_ok();
+        let written = std::fs::write(path, lines.join("\n") + "\n");
+        println!("{} hashes written to {path}, none compared: {written:?}", lines.len());
+        return false;
     };
     let known: Vec<&str> = text.lines().collect();
-    let differ: Vec<usize> = (0..known.len().min(lines.len())).filter(|at| known[*at] != lines[*at]).collect();
-    println!("{} hashes compared, {} differ: {:?}", known.len().min(lines.len()), differ.len(), differ.first());
-    differ.is_empty()
+    let differ: Vec<usize> =
+        (0..known.len()).filter(|at| lines.get(*at).is_none_or(|line| line != known[*at])).collect();
+    println!("{} hashes compared, {} differ: {:?}", known.len(), differ.len(), differ.first());
+    differ.is_empty() && !known.is_empty()
 }

@@ -18,7 +18,7 @@ use crate::take::{lock_of, name_of, owner_of, take, Held};
 use crate::wake::Wake;
 
 /// So many permits a semaphore has.
-const PERMITS: u32 = 2;
+pub const PERMITS: u32 = 2;
 /// What is held is looked at so often.
 const LOOK: u64 = 250;
 /// A task that is not over then never ends.
@@ -286,9 +286,13 @@ impl World {
 
     fn error(&self, turn: &Turn, error: &str) {
         let mut judge = self.judge.lock().unwrap();
+        // An attempt may be under way at the limit, however soon it is answered.
+        let is_late = error.contains("the limit came before an answer");
         judge.note(&format!("task {}: {error}", turn.task));
-        if error.contains("Tampered") && judge.damages.is_empty() && !judge.failed_over() {
+        if error.contains("Tampered") && judge.is_sound(turn.name) && !judge.failed_over() {
             judge.fails(format!("task {} finds a count that it did not write: {error}", turn.task));
+        } else if judge.is_calm && !is_late && error.contains("Query(") {
+            judge.fails(format!("task {} is refused for nothing: {error}", turn.task));
         }
     }
 

@@ -88,7 +88,7 @@ impl Queue {
         let before = self.waiting.clone();
         let had = std::mem::replace(&mut self.holder, holder);
         // What an operator or a restart did to the queue came between.
-        let sound = judge.damages.is_empty() && !judge.failed_over();
+        let sound = judge.is_sound(self.name) && !judge.failed_over();
         let got = self.holder.clone().filter(|holder| had.as_ref() != Some(holder));
         let ahead = before.iter().take_while(|waiter| Some(*waiter) != got.as_ref());
         let passed = ahead.filter(|waiter| got.is_some() && !self.is_silent(waiter, now));

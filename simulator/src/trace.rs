@@ -18,3 +18,20 @@ impl Trace {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use lockson::EmbeddedServer;
+
+    use crate::plan::{Plan, SERVERS};
+    use crate::play::play;
+
+    /// This is a debug build, in CI: a release build compares all of them.
+    #[test]
+    fn a_debug_build_gives_the_committed_hashes() {
+        let servers: Vec<EmbeddedServer> = (0..SERVERS).map(|_| EmbeddedServer::new()).collect();
+        let known: Vec<&str> = include_str!("../hashes.txt").lines().take(60).collect();
+        let played = (0..60).map(|seed| format!("{:016x}", play(&Plan::of(seed, None), &servers, false).hash));
+        assert_eq!(played.collect::<Vec<String>>(), known);
+    }
+}

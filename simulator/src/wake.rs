@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use lockson_embedded::{Commit, Value};
 
 use crate::judge::Judge;
-use crate::plan::{Fault, Kind, Plan};
+use crate::plan::{Fault, Kind, Plan, TIMEOUT};
 use crate::take::name_of;
 
 /// A message comes at once; those who were told may stand aside for others, for 50 ms each.
@@ -75,6 +75,8 @@ pub struct Waits {
     free: BTreeMap<usize, Free>,
     /// What slow ways add to each wait.
     slow: u64,
+    /// What messages that are lost or late add: who was to hear one looks at the cap.
+    unheard: u64,
     /// Until then something is in the way.
     noise: u64,
     /// The names that have a key while they are held.
@@ -82,8 +84,12 @@ pub struct Waits {
 }
 
 impl Waits {
-    /// A latch was open for a moment. Who had not waited long enough to know what it heard may have missed that.
+    /// A latch was open for a moment. Who had not waited long enough to know what it heard may have missed that, and so
+    /// does who does not hear of it: to look later tells nothing.
     pub fn reopened(&mut self, now: u64, name: usize) {
+        if self.unheard > 0 {
+            return;
+        }
         self.free.entry(name).or_insert(Free { since: now, within: TOLD, waited: LISTENS + self.slow });
     }
 }
@@ -105,7 +111,7 @@ impl Judge {
     fn freed(&mut self, name: usize, within: u64) {
         let now = self.now();
         // Who waits behind a hold of its own process that is gone looks at the cap.
-        let within = if self.damages.is_empty() { within } else { CAP };
+        let within = if self.is_sound(name) { within } else { CAP };
         self.waits.free.entry(name).or_insert(Free { since: now, within, waited: 0 });
     }
 
@@ -129,7 +135,7 @@ impl Judge {
         let now = self.now();
         let Some(Free { since, within, waited }) = self.waits.free.get(&name).copied() else { return };
         // Ways that became slow since then count too.
-        let within = within + self.waits.slow;
+        let within = within + self.waits.slow + self.waits.unheard;
         let waits = |(other, from): &(usize, u64)| *other == name && from + waited <= since;
         let is_waited_for = self.waits.waiting.values().any(waits);
         if is_waited_for && self.waits.noise <= since && now - since > within {
@@ -140,6 +146,7 @@ impl Judge {
 
     /// A fault is in the way of messages and calls for a while.
     pub fn disturbs(&mut self, fault: &Fault, lasts: u64) {
+        self.is_calm = false;
         let until = match fault {
             Fault::Delete { .. } | Fault::Reopen { .. } => return,
             // Nothing is lost: it is asked, heard of, and asked again.
@@ -147,10 +154,19 @@ impl Judge {
                 self.waits.slow = self.waits.slow.max(4 * (there + back));
                 return;
             }
+            Fault::Messages { count, .. } => {
+                self.waits.unheard += count * CAP;
+                return;
+            }
             // Places in a queue that were left are there again, until their client is silent.
             Fault::Rollback { .. } => u64::MAX,
-            // Nobody knows when these calls are made.
-            Fault::Calls { .. } | Fault::Messages { .. } | Fault::Cut { .. } | Fault::Crash { .. } => u64::MAX,
+            // Each of them is missed, and made again.
+            Fault::Calls { count, .. } | Fault::Cut { count, .. } => {
+                self.waits.unheard += count * (3 * TIMEOUT + CAP);
+                return;
+            }
+            // Nobody knows whom it would have woken.
+            Fault::Crash { .. } => u64::MAX,
             _ => self.now() + lasts + SETTLED,
         };
         self.waits.noise = self.waits.noise.max(until);

@@ -29,8 +29,9 @@ pub async fn who_holds_it(case: Case) {
     assert_eq!(mine.of(&owner).hold_count().await, 0);
 }
 
+/// By a message: the waiter itself looks after a minute.
 pub async fn force_unlock_frees_and_wakes(case: Case) {
-    let (a, b) = (case.client().await, case.client().await);
+    let (a, b) = (case.client().await, case.sleepy_client().await);
     assert!(!case.owned(&b).force_unlock().await);
     let guard = case.lock(&a).guard().await.unwrap();
     let waiter = spawn_with(case.rival(&b), |lock| async move { lock.guard().await });

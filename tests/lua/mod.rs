@@ -77,7 +77,7 @@ async fn out_of_memory_it_is_all_or_nothing() {
     for (name, lines) in STORIES.concat() {
         // A lease may end on a busy machine, or a call come too late. What is wrong is so each time.
         let mut told = Err(String::new());
-        for _ in 0..30 {
+        for _ in 0..3 {
             if told.is_err() {
                 told = story::tell_out_of_memory(&server, lines).await;
             }

@@ -56,19 +56,19 @@ fn options(mut words: impl Iterator<Item = String>) -> Options {
     options
 }
 
-/// Those that are asked for, by chance where not all are. The list that was written by hand comes first, whole.
+/// Those that are asked for, by chance where not all are. Those that were written by hand come first.
 fn chosen(options: &Options, scripts: &Scripts) -> Vec<Mutant> {
-    let mut generated = list::generated(&scripts.texts);
-    let wanted = |mutant: &Mutant| mutant.diff().contains(&options.only);
-    generated.retain(wanted);
-    if options.sample < generated.len() {
-        let seed = support::seed();
-        println!("{} of {}, seed {seed}", options.sample, generated.len());
-        support::Rng::with_seed(seed).shuffle(&mut generated);
-        generated.truncate(options.sample);
-    }
-    let known = list::known(&scripts.texts).into_iter().filter(wanted);
-    known.chain(generated).collect()
+    let seed = support::seed();
+    let some = |mut mutants: Vec<Mutant>| {
+        mutants.retain(|mutant| mutant.diff().contains(&options.only));
+        if options.sample < mutants.len() {
+            println!("{} of {}, seed {seed}", options.sample, mutants.len());
+            support::Rng::with_seed(seed).shuffle(&mut mutants);
+            mutants.truncate(options.sample);
+        }
+        mutants
+    };
+    [list::known(&scripts.texts), list::generated(&scripts.texts)].into_iter().flat_map(some).collect()
 }
 
 /// All that earlier runs did not see killed.
