@@ -204,7 +204,7 @@ fn close(real: &Reply, embedded: &Reply, unit: Option<i64>) -> bool {
             let ended = |how: &str| real.ends_with(how) && embedded.ends_with(how);
             let same_end = ended(" opened") || ended(" deleted");
             let same_time = times.is_some_and(|(real, embedded)| near(real, embedded, 1));
-            // What is left of a lease of 1,000,000 ms and more: a text of a score less the time, or in a group's answer.
+            // What is left of a lease of 1,000,000 and more: a text of a score less the time, or in a group's answer.
             let left = |text: &str| text.parse().ok().filter(|left: &i64| *left >= 900_000);
             // What answers in one text says there when that was, in seconds and microseconds.
             let is_time =

@@ -103,8 +103,8 @@ impl Left<'_> {
         }
     }
 
-    /// All permits that nobody has are there: those without ids, where nobody died with them or was refused to give them
-    /// back.
+    /// All permits that nobody has are there: those without ids, where nobody died with them, or was refused to give
+    /// them back.
     fn permits(&self) {
         let world = self.0;
         let may_keep = |fault: &Fault| matches!(fault, Fault::Crash { .. } | Fault::Deny { .. });

@@ -26,8 +26,8 @@ struct Asked {
     hot: bool,
     /// One seed alone, with all that happens.
     trace: bool,
-    /// The hashes of the first seeds, one a line, are to be those of this file; it is written, and nothing is compared, if
-    /// it is not there.
+    /// The hashes of the first seeds, one a line, are to be those of this file. If it is not there, it is written, and
+    /// nothing is compared.
     hashes: Option<String>,
     /// Goes on after a failure.
     all: bool,
