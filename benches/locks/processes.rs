@@ -51,7 +51,7 @@ async fn together(which: &str, server: &Server, window: Duration) -> Together {
 pub async fn run(seconds: Duration) -> Vec<Row> {
     let server = Server::start();
     let (mut ours, mut theirs, mut spreads, mut their_spreads) = (vec![], vec![], vec![], vec![]);
-    let mut all_turns = vec![0; PROCESSES];
+    let mut all_turns = [0; PROCESSES];
     for _ in 0..ROUNDS {
         let run = together("lockson", &server, seconds).await;
         ours.push(run.rate);

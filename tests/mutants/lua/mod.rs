@@ -26,7 +26,8 @@ struct Options {
     sample: usize,
     only: String,
     tests: String,
-    servers: bool,
+    /// How many of the suites with real servers judge too.
+    servers: usize,
     list: bool,
 }
 
@@ -39,7 +40,7 @@ fn options(mut words: impl Iterator<Item = String>) -> Options {
         sample: usize::MAX,
         only: String::new(),
         tests: String::new(),
-        servers: false,
+        servers: 2,
         list: false,
     };
     while let Some(word) = words.next() {
@@ -48,7 +49,8 @@ fn options(mut words: impl Iterator<Item = String>) -> Options {
             "--sample" => options.sample = value().parse().expect("how many"),
             "--only" => options.only = value(),
             "--tests" => options.tests = value(),
-            "--servers" => options.servers = true,
+            "--servers" => options.servers = usize::MAX,
+            "--embedded" => options.servers = 0,
             "--list" => options.list = true,
             _ => panic!("{word}? See scripts/mutants"),
         }
