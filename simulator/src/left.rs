@@ -97,8 +97,8 @@ impl Left<'_> {
     /// A semaphore or a latch is one key for ever, and one for its ids or for who has it; no receipts.
     fn look_at_counted(&self) {
         let keys = texts((*self.0.servers[0]).command(&["KEYS", "*"]));
-        let stays = |key: &str| is_lock(key) || key.ends_with(":timeout") || key.contains("semaphore_life");
-        for key in keys.into_iter().filter(|key| self.is_counted(key) && !stays(key)) {
+        let is_own = |key: &str| is_lock(key) || key.ends_with(":timeout") || key.contains("semaphore_life");
+        for key in keys.into_iter().filter(|key| self.is_counted(key) && !is_own(key)) {
             self.0.fails(format!("it is left for ever: {key}"));
         }
     }

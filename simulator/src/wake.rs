@@ -75,7 +75,7 @@ pub struct Waits {
     free: BTreeMap<usize, Free>,
     /// What slow ways add to each wait.
     slow: u64,
-    /// What messages that are lost or late add: who was to hear one looks at the cap.
+    /// What messages and calls add that are lost or late: who was to hear of one looks at the cap.
     unheard: u64,
     /// Until then something is in the way.
     noise: u64,
