@@ -5,12 +5,14 @@
 -- Redisson: has none.
 local reply = {1, nonce, now}
 for i, lock in ipairs(KEYS) do
-  local token, lease = ARGV[2 * i + 1], tonumber(ARGV[2 * i + 2])
+  local token, lease = ARGV[2 * i + 1], ARGV[2 * i + 2]
   local renewed = 0
   if redis.pcall('GET', lock) == token then
     renewed = 1
     -- Long enough, it writes all the same, for a replica to confirm.
-    redis.call('PEXPIRE', lock, math.max(redis.call('PTTL', lock), lease))
+    if redis.call('PEXPIRE', lock, lease, 'GT') == 0 then
+      redis.call('PEXPIRE', lock, math.max(redis.call('PTTL', lock), tonumber(lease)))
+    end
   end
   reply[i + 3] = renewed
 end

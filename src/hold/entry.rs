@@ -179,7 +179,7 @@ impl Ticket {
         let inner = counts.hold.is_some();
         let leased = || {
             let owners = [entry.field.clone(), mark.clone()];
-            Leased::new(entry.line.keys.clone(), owners, 1, kind.renew, answer.sent, *lease)
+            Leased::new(entry.line.keys.clone(), owners, kind.weight, kind.renew, answer.sent, *lease)
         };
         let hold = counts.hold.get_or_insert_with(|| Hold::new(wish, leased(), None)).clone();
         let share = if inner { hold.leased.entered(answer.sent, *lease, engine.now()) } else { hold.leased.id };

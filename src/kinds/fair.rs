@@ -26,6 +26,7 @@ static FAIR: Table = Table {
     hand_over: None,
     together: None,
     renew: script!("fair/renew", [Key, Queue, Timeouts]),
+    weight: 5,
     settle: queue_script!("fair/settle"),
     extend: queue_script!("fair/extend"),
     force: queue_script!("fair/force"),

@@ -18,6 +18,7 @@ static GROUPED: Table = Table {
         release: script!("grouped/release_all" after "announce" after "grouped/hold", [Channel]),
     }),
     renew: script!("grouped/renew" after "grouped/hold", [Lock, Value]),
+    weight: 5,
     settle: script!("grouped/settle" after "announce" after "grouped/hold" after "grouped/begin",
         [Lock, Value, Channel]),
     extend: script!("grouped/extend" after "grouped/hold" after "grouped/begin", [Lock, Value]),

@@ -26,6 +26,7 @@ pub(super) static REENTRANT: Table = Table {
         release: script!("multi/release" after "announce", [Channel]),
     }),
     renew: script!("reentrant/renew", [Lock]),
+    weight: 1,
     settle: script!("reentrant/settle" after "announce", [Lock, Channel]),
     extend: script!("reentrant/extend", [Lock]),
     inspect: script!("reentrant/inspect", [Lock]),

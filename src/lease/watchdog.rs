@@ -19,8 +19,7 @@ use crate::error::LostReason;
 use crate::events::Herald;
 use crate::lease::validity::{HoldState, Leased, Observer, Place, Verdict};
 
-/// Holds in one batch, and what they may weigh (rule 12).
-const BATCH: usize = 100;
+/// What the holds in one batch may weigh (rule 12).
 const HEAVIEST: usize = 500;
 /// A bare hold of this age is reported once: its task may have ended (rule 8).
 const LONG_BARE_HOLD: Duration = Duration::from_secs(600);
@@ -357,7 +356,7 @@ impl Watchdog {
 fn batches(lane: Batch) -> Vec<Batch> {
     let (mut batches, mut batch, mut weight) = (Vec::new(), Batch::new(), 0);
     for (hold, lease) in lane {
-        if !batch.is_empty() && (batch.len() == BATCH || weight + hold.weight > HEAVIEST) {
+        if !batch.is_empty() && weight + hold.weight > HEAVIEST {
             batches.push(std::mem::take(&mut batch));
             weight = 0;
         }
@@ -403,12 +402,13 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_is_of_so_many_holds_and_so_heavy() {
+    fn a_batch_is_so_heavy() {
         let parted = |weights: &[usize]| {
             let lane = weights.iter().map(|weight| (hold(*weight, Moment::from_nanos(1)), LEASE));
             batches(lane.collect()).iter().map(Vec::len).collect::<Vec<_>>()
         };
-        assert_eq!(parted(&[1; 250]), [100, 100, 50]);
+        assert_eq!(parted(&[1; 1050]), [500, 500, 50]);
+        assert_eq!(parted(&[5; 250]), [100, 100, 50]);
         assert_eq!(parted(&[500; 3]), [1, 1, 1]);
         assert_eq!(parted(&[200, 200, 100, 1, 499, 1]), [3, 2, 1]);
     }

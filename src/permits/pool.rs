@@ -142,7 +142,8 @@ impl Grant {
         let taken = match wanted.lease.zip(pool.scripts.renew) {
             Some((lease, renew)) => {
                 let (engine, keys) = (pool.engine(), pool.ledger.keys.clone());
-                let weight = ids.len() / DIGITS;
+                // To come to one costs as much as five ids.
+                let weight = (ids.len() / DIGITS).max(5);
                 let leased = Leased::new(keys, [ids.clone(), ids], weight, renew, sent, lease);
                 leased.confirmed(wanted.confirm);
                 engine.watchdog.watch(&leased, sent);

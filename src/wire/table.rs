@@ -121,6 +121,8 @@ pub struct Table {
     /// For many locks at once.
     pub(crate) together: Option<Together>,
     pub(crate) renew: &'static Script,
+    /// What the renewal of a hold counts for, of 500 in a script.
+    pub(crate) weight: usize,
     /// Makes the count on the server what the registry says.
     pub(crate) settle: &'static Script,
     pub(crate) extend: &'static Script,

@@ -132,8 +132,8 @@ const LEFT: [(&str, &[&str]); 20] = [
     ("write/settle", &["ZREM"]),
     // Not renewed, it says.
     ("permit_semaphore/renew", &["ZCARD"]),
-    ("plain/renew", &["GET"]),
-    ("reentrant/renew", &["HEXISTS"]),
+    ("plain/renew", &["GET", "PTTL"]),
+    ("reentrant/renew", &["HEXISTS", "PTTL"]),
 ];
 
 /// Every call of the stories, without each right that it uses: it does all, or nothing. (Of the queue of a fair lock
