@@ -99,7 +99,7 @@ pub struct Doctor {
 
 /// List locks, semaphores and latches
 ///
-/// Every node that has keys is walked over by SCAN, about a hundred keys at a time. A number without a lease may be a
+/// Every node that has keys is walked over by SCAN, about forty keys at a time. A number without a lease may be a
 /// semaphore, a latch, or another program's counter: the keys do not tell, so it is listed as `number`.
 #[derive(Debug, Group)]
 pub struct Ls {

@@ -14,7 +14,7 @@ use crate::wire::reply::Answer;
 use crate::wire::table::script;
 
 /// How many keys one script looks at.
-const KEYS: &str = "100";
+const KEYS: &str = "40";
 /// Of each that is found there are so many items.
 const ITEMS: usize = 7;
 

@@ -60,7 +60,7 @@ impl Admin {
     /// All locks, semaphores and latches that there are under names like this, as in Redis's `KEYS`: `*`, `?`, `[a-c]`,
     /// `[^a]` and `\`. Names are without the client's prefix, and as its mapper makes them.
     ///
-    /// Every node that has keys is asked, for about a hundred keys in one script, so that no server stands still. What
+    /// Every node that has keys is asked, for about forty keys in one script, so that no server stands still. What
     /// comes, goes or moves to another node meanwhile may be missing or come twice, as with `SCAN`.
     pub fn list(&self, pattern: &str) -> Listing {
         Listing::new(self.locks.engine().clone(), pattern)

@@ -142,8 +142,8 @@ impl Grant {
         let taken = match wanted.lease.zip(pool.scripts.renew) {
             Some((lease, renew)) => {
                 let (engine, keys) = (pool.engine(), pool.ledger.keys.clone());
-                // To come to one costs as much as five ids.
-                let weight = (ids.len() / DIGITS).max(5);
+                // A guard costs as much as five ids, beside its own.
+                let weight = ids.len() / DIGITS + 5;
                 let leased = Leased::new(keys, [ids.clone(), ids], weight, renew, sent, lease);
                 leased.confirmed(wanted.confirm);
                 engine.watchdog.watch(&leased, sent);

@@ -132,11 +132,11 @@ pub const BOUNDS: [Bound; 62] = [
     bound("permit_semaphore/set", "n taken", TAKEN, PERMITS, "@ 60000 5"),
     bound("permit_semaphore/extend", "500 ids of n", TAKEN, "{x}:timeout", "ids:500*1 60000"),
     bound("permit_semaphore/renew", "a guard of 500", TAKEN, "{x}:timeout", "ids:500*1 900000"),
-    bound("permit_semaphore/renew", "100 guards of 5", TAKEN, "[{x}:timeout]", "[ids:5*# 900000]"),
+    bound("permit_semaphore/renew", "50 guards of 5", TAKEN, "[50;{x}:timeout]", "[50;ids:5*# 900000]"),
     bound("permit_semaphore/inspect", "n taken", TAKEN, "x {x}:timeout", ""),
-    bound("admin/list", "100 locks", LOCKS, "", "0 * 100"),
-    bound("admin/list", "100 read/write locks of n", SHARED, "", "0 * 100"),
-    bound("admin/list", "n foreign keys", FOREIGN, "", "0 * 100"),
+    bound("admin/list", "40 locks", LOCKS, "", "0 * 40"),
+    bound("admin/list", "40 read/write locks of n", SHARED, "", "0 * 40"),
+    bound("admin/list", "n foreign keys", FOREIGN, "", "0 * 40"),
     bound("admin/server", "nothing", "", "", "x"),
     bound("admin/present", "nothing", "", "x", "60000 text"),
     bound("admin/client", "nothing", "", "x", ""),
@@ -196,13 +196,15 @@ pub const FAIR_BOUNDS: [Bound; 16] = [
 ];
 
 /// The words of a template for the call with this number. `_` is an empty one, `~` a blank inside of one, `^` a new
-/// line. What stands in brackets is there a hundred times, with its number for `#`. `@` is the number of the call, `+`
-/// that of the next one; `ids:5*3` are the ids of the third five permits.
+/// line. What stands in brackets is there a hundred times, or as often as the number before a semicolon says, with its
+/// number for `#`. `@` is the number of the call, `+` that of the next one; `ids:5*3` are the ids of the third five
+/// permits.
 fn words(template: &str, call: usize) -> Vec<String> {
     let part = |part: &str| {
         let (before, repeated) = part.trim_end_matches(']').split_once('[').unwrap_or((part, ""));
-        let hundred = (1..=100).map(|at| repeated.replace('#', &at.to_string()));
-        hundred.fold(before.to_owned(), |text, next| text + " " + &next)
+        let (times, repeated) = repeated.split_once(';').unwrap_or(("100", repeated));
+        let all = (1..=times.parse().unwrap()).map(|at: usize| repeated.replace('#', &at.to_string()));
+        all.fold(before.to_owned(), |text, next| text + " " + &next)
     };
     let text: Vec<String> = template.split_inclusive(']').map(part).collect();
     let text = text.join(" ");
