@@ -341,6 +341,13 @@ crate::lua::stories! {
         "fair/acquire k q t s f / c:1 5000 0 1 -> 0 -1 now+300000 1 | k{a:1=1} q[b:1 c:1]/86700000 s(c:now \
           c:1:now)/60000 t(b:1:now+300000 c:1:now+300000)/86700000"
     }
+    a_pass_goes_on_at_the_next_acquisition {
+        "lua for i = 1, 192 do redis.call('RPUSH', 'q', 'b:' .. i) redis.call('ZADD', 't', i, 'b:' .. i) end"
+        "HSET f pass 191"
+        "wait 0"
+        "fair/acquire k q t s f / b:1 5000 0 1 -> 1 | *"
+        "lua assert(redis.call('HGET', 'f', 'pass') == '1')"
+    }
     a_pass_is_no_longer_than_the_queue {
         "RPUSH q a:1 b:1"
         "ZADD t now+1 a:1 now+2 b:1"

@@ -152,6 +152,37 @@ crate::lua::stories! {
         "HSET f since now-9000 free now-9000 look now"
         "fair/acquire k q t s f / c:1 5000 0 0 -> 1 | k{c:1=1}/5000"
     }
+    a_dead_head_makes_room {
+        "RPUSH q b:1"
+        "ZADD t 7 b:1"
+        "HSET f head b:1 score 7 since 5 look 5 free 5 deaf 0"
+        "fair/acquire k q t s f / c:1 5000 0 0 -> 1 | k{c:1=1}/5000"
+    }
+    a_waiter_may_be_dead_before_its_client {
+        "RPUSH q b:1"
+        "ZADD t now+1 b:1"
+        "ZADD s now-2999 b now-9000 b:1"
+        "HSET f head b:1 score now+1 since now-9000 look now free now-9000 deaf 0"
+        "wait 0"
+        "fair/acquire k q t s f / c:1 5000 0 0 -> 1 | k{c:1=1}/5000"
+    }
+    whose_time_is_at_its_end_is_dead {
+        "RPUSH q b:1 d:1"
+        "ZADD t now+1 b:1 now+2 d:1"
+        "ZADD s now-3000 d"
+        "HSET f head b:1 score now+1 since now-5000 look now free now-5000 deaf 0"
+        "wait 0"
+        "fair/acquire k q t s f / c:1 5000 0 0 -> 1 | k{c:1=1}/5000"
+    }
+    who_asks_lives_whenever_it_was_seen {
+        "RPUSH q b:1 a:1 e:1"
+        "ZADD t now+1 b:1 now+2 a:1 now+3 e:1"
+        "ZADD s 1 a 1 a:1"
+        "HSET f head b:1 score now+1 since now-5000 look now free now-5000 deaf 0"
+        "wait 0"
+        "fair/acquire k q t s f / a:1 5000 0 1 -> 1 | f{deaf=0 debt=300000 free=now-5000 look=now pass=0 score=now+1 \
+          since=now-5000}/60000 k{a:1=1}/5000 q[e:1]/86700000 s(a:now)/60000 t(e:1:now+300000)/86700000"
+    }
     nobody_listens_for_a_second {
         "RPUSH q b:1"
         "ZADD t now+1 b:1"

@@ -69,6 +69,7 @@ crate::lua::stories! {
         "grouped/settle g / v o 3 -> 0"
         "grouped/settle g / v p 0 -> 3"
         "grouped/settle g / v o 2 -> 1 -1 | g{v=o v:o:expire_time=now+900 v:o:lock_count=2}/2000"
+        "grouped/settle g / v o 1 -> 1 -1 | g{v=o v:o:expire_time=now+900 v:o:lock_count=1}/2000"
         "grouped/settle g / v o 0 -> 1 1 | | c=0"
         "HSET g v o v:o:expire_time now+900 v:o:lock_count nonsense"
         "grouped/settle g / v o 0 -> 0"
@@ -108,6 +109,22 @@ crate::lua::stories! {
           a{v=o v:o:expire_time=now+5000 v:o:lock_count=1}/5000 \
           b{w=p w:p:expire_time=now+9000 w:p:lock_count=1 x=q x:q:expire_time=now x:q:lock_count=1}/20000 d=x"
         "grouped/renew a / v p 9000 -> 1 0"
+    }
+    in_its_last_millisecond_it_is_held_yet {
+        "wait 0"
+        "HSET g v o v:o:expire_time now+1 v:o:lock_count 1 w o w:o:expire_time now+1 w:o:lock_count 1"
+        "grouped/inspect g / v -> 1 1 o 1"
+        "grouped/release_all g / w o c_ -> 1 0 | g{v=o v:o:expire_time=now+1 v:o:lock_count=1}"
+        "grouped/renew g / v o 5000 -> 1 1 | g{v=o v:o:expire_time=now+5000 v:o:lock_count=1}/5000"
+        "grouped/extend g / v o 1 -> 1 1 | g{v=o v:o:expire_time=now+1 v:o:lock_count=1}/5000"
+    }
+    a_group_takes_its_values_along {
+        "HSET g v o v:o:expire_time now+5000 v:o:lock_count 1"
+        "PEXPIRE g 1"
+        "wait 0"
+        "grouped/inspect g / v -> 1 1 o 1"
+        "wait 1"
+        "grouped/inspect g / v -> 0"
     }
     it_is_ended_by_force {
         "hear c"

@@ -257,6 +257,11 @@ crate::lua::stories! {
         "SET p 2 PX 9000"
         "permit_semaphore/acquire p x r / 1 60000 5000~id:a -> 1 1 | p=1/9000 r=1 1 0 /60000 x(<a>:now+5000)/9000"
     }
+    expiries_end_with_a_semaphore_that_ends_at_once {
+        "wait 0"
+        "SET p 2 PX 1"
+        "permit_semaphore/acquire p x r / 1 60000 5000~id:a -> 1 1 | p=1/1 r=1 1 0 /60000 x(<a>:now+5000)/1"
+    }
     a_refused_acquisition_takes_no_ids {
         "SET p 5"
         "permit_semaphore/acquire p x r / 1 1e30 5000~id:a -> 6 ERR value is not an integer*"

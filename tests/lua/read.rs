@@ -275,6 +275,63 @@ crate::lua::stories! {
         "read/inspect k n / o 0 -> 1 700 o 2"
         "read/inspect k n / x 0 -> 0"
     }
+    a_hash_without_a_mode_has_no_readers {
+        "HSET k o 1"
+        "SET {k}:o:rwlock_timeout:1 1"
+        "read/inspect k n / _ 0 -> 0"
+    }
+    readers_are_listed_in_parts {
+        "wait 0"
+        "HSET k mode read"
+        "lua for i = 1, 600 do redis.call('HSET', 'k', 'r' .. i, 1) end"
+        "read/inspect k n / _ 0 -> 1 -1 112"
+        "SET {k}:r1:rwlock_timeout:1 1"
+        "SET {k}:r20:rwlock_timeout:1 1"
+        "read/inspect k n / _ 0 -> 1 -1 r1 1 r20 1 112"
+        "read/inspect k n / _ 496 -> 0"
+        "read/inspect k n / r20 0 -> 1 -1 r20 1"
+        "lua for i = 1, 600 do redis.call('HSET', 'k', 'r' .. i, 'x') end"
+        "read/inspect k n / _ 0 -> 1 -1 112"
+        "lua for i = 1, 600 do redis.call('HSET', 'k', 'r' .. i, 0) end"
+        "read/inspect k n / _ 0 -> 1 -1 112"
+    }
+    who_holds_often_counts_for_more {
+        "wait 0"
+        "HSET k mode read"
+        "lua for i = 1, 600 do redis.call('HSET', 'k', 'r' .. i, 1) end"
+        "SET {k}:r1:rwlock_timeout:1 1"
+        "HSET k r1 85"
+        "read/inspect k n / _ 0 -> 1 -1 r1 85 16"
+        "HSET k r1 84"
+        "read/inspect k n / _ 0 -> 1 -1 r1 84 32"
+    }
+    a_hold_counts_for_two_hundred_and_forty {
+        "HSET k mode read o 241"
+        "SET {k}:o:rwlock_timeout:241 1"
+        "read/extend k n / o 0 -> 3"
+        "SET {k}:o:rwlock_timeout:240 1"
+        "read/extend k n / o 0 -> 1 -1"
+    }
+    what_is_no_count_has_no_holds {
+        "HSET k mode read o 1 x many"
+        "SET {k}:o:rwlock_timeout:1 1"
+        "SET {k}:x:rwlock_timeout:1 1"
+        "read/force k n / _ -> 1 0 o | {k}:x:rwlock_timeout:1=1"
+    }
+    a_write_hold_whose_lease_is_as_long_needs_no_end {
+        "wait 0"
+        "HSET k mode write o:write 1"
+        "PEXPIRE k 3000"
+        "read/acquire k w t n / o 3000 0 o:write -> 1 | k{mode=write o=1 o:write=1}/3000 {k}:o:rwlock_timeout:1=1/3000"
+        "read/renew k {k}:o:rwlock_timeout:1 / o 3000 -> 1 1"
+    }
+    a_write_hold_ends_in_its_last_millisecond {
+        "HSET k mode write o:write 1"
+        "wait 0"
+        "PEXPIRE k 1"
+        "read/acquire k w t n / o 3000 0 o:write -> 1 | k{mode=write o=1 o:write=1 write_end=@now+1}/3000 \
+          {k}:o:rwlock_timeout:1=1/3000"
+    }
     leases_only_grow {
         "HSET k mode read o 2"
         "PEXPIRE k 9000"

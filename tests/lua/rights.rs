@@ -53,6 +53,12 @@ crate::lua::stories! {
         "without ZREM fair/settle k q t s f / b:1 0 0 -> NOPERM no permission to ZREM the scores* | \
           q[a:1 b:1] t(a:1:now+300000 b:1:now+600000)"
     }
+    who_may_not_take_scores_out_drops_nobody {
+        "RPUSH q b:1"
+        "ZADD t now+1 b:1"
+        "HSET f head b:1 score now+1 since now-5000 look now free now-5000 deaf 0"
+        "without ZREM fair/acquire k q t s f / c:1 5000 0 0 -> NOPERM no permission to ZREM the scores*"
+    }
     a_head_whose_score_may_not_be_raised_keeps_nobody_from_renewing {
         "HSET k a:1 1"
         "PEXPIRE k 5000"
@@ -131,6 +137,12 @@ crate::lua::stories! {
         "sharded without PUBLISH preflight lock / WAIT -> 1  # Server*"
         "sharded without SUBSCRIBE preflight lock / WAIT -> 1  # Server*"
     }
+    a_client_knows_its_server {
+        "preflight lock -> 1  # Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\nrun_id:<run>\r\n\
+          uptime_in_seconds:0\r\n # Replication\r\nrole:master\r\nconnected_slaves:0\r\nmaster_replid:<run>\r\n \
+          # Memory\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction"
+        "without INFO preflight lock -> 1"
+    }
     a_writer_waits_although_it_can_not_see_who_is_gone {
         "HSET k mode write x:write 1"
         "PEXPIRE k 5000"
@@ -164,6 +176,41 @@ crate::lua::stories! {
         "HSET k o 2"
         "without PEXPIRE read/acquire k w t n / o 9000 1 o:write -> 6 ERR ACL failure* | k{mode=read o=2 x=1}/700 \
           {k}:o:rwlock_timeout:1=1/9000 {k}:o:rwlock_timeout:2=1/9000 {k}:x:rwlock_timeout:1=1/700"
+    }
+    a_reader_needs_no_longer_life_of_the_lock {
+        "HSET k mode read x 1"
+        "PEXPIRE k 9000"
+        "SET {k}:x:rwlock_timeout:1 1 PX 9000"
+        "without PEXPIRE read/acquire k w t n / o 5000 0 o:write -> 1 | k{mode=read o=1 x=1}/9000 \
+          {k}:o:rwlock_timeout:1=1/5000 {k}:x:rwlock_timeout:1=1/9000"
+        "without PEXPIRE read/acquire k w t n / o 5000 1 o:write -> 1 | k{mode=read o=2 x=1}/9000 \
+          {k}:o:rwlock_timeout:1=1/5000 {k}:o:rwlock_timeout:2=1/5000 {k}:x:rwlock_timeout:1=1/9000"
+        "without PEXPIRE read/acquire k w t n / o 5000 1 o:write -> ERR ACL failure*"
+        "SET {k}:q:rwlock_timeout:2 1"
+        "without PEXPIRE read/acquire k w t n / q 9001 0 q:write -> 6 ERR ACL failure*"
+        "without PEXPIRE read/acquire k w t n / q 9000 0 q:write -> 1 | k{mode=read o=2 q=1 x=1}/9000 \
+          {k}:o:rwlock_timeout:1=1/5000 {k}:o:rwlock_timeout:2=1/5000 {k}:q:rwlock_timeout:1=1/9000 \
+          {k}:q:rwlock_timeout:2=1 {k}:x:rwlock_timeout:1=1/9000"
+    }
+    a_writer_who_may_not_leave_stays {
+        "HSET k mode write o:write 1 o 1"
+        "SET {k}:o:rwlock_timeout:1 1"
+        "without HSET write/release k w t n / o:write 5000 1 -> ERR ACL failure*"
+    }
+    a_writer_leaves_without_memory {
+        "HSET k mode write o:write 1 o 1"
+        "SET {k}:o:rwlock_timeout:1 1"
+        "full write/release k w t n / o:write 5000 1 -> 1 0 | k{mode=read o=1} {k}:o:rwlock_timeout:1=1"
+        "HSET k mode write o:write 1 o 1 write_end @9"
+        "full write/force k w t n / _ -> 0 | k{mode=read o=1} {k}:o:rwlock_timeout:1=1"
+    }
+    a_value_of_a_group_that_can_not_be_noted_is_not_taken {
+        "without HSET grouped/acquire g / v o 5000 0 -> 6 ERR ACL failure*"
+        "HSET g w p w:p:expire_time now+5000 w:p:lock_count 2"
+        "PEXPIRE g 5000"
+        "without HSET grouped/release g / w p 5000 2 -> 6 ERR ACL failure*"
+        "without PEXPIRE grouped/acquire g / v o 5000 0 -> 1 | g{v=o v:o:expire_time=now+5000 v:o:lock_count=1 \
+          w=p w:p:expire_time=now+5000 w:p:lock_count=2}/5000"
     }
     a_writer_leaves_although_it_can_not_let_readers_pass {
         "HSET k mode write o:write 1"

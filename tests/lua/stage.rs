@@ -86,6 +86,12 @@ impl Stage {
         server.deny(command);
     }
 
+    /// Whether it has no memory left.
+    pub fn fill(&self, is_full: bool) {
+        let Stage::Embedded { server, .. } = self else { panic!("a real server has a limit") };
+        server.set_full(is_full);
+    }
+
     /// How much memory it may use; `0` for any.
     pub async fn limit(&mut self, bytes: &str) {
         let Stage::Real { raw, .. } = self else { panic!("the embedded server has no limit") };

@@ -276,6 +276,22 @@ crate::lua::stories! {
         "lua for i = 1, 100 do redis.call('HSET', 'k', 'g' .. i, 'x') end"
         "write/acquire k w n / o:write 5000 0 0 -> 1 | k{mode=write o:write=1}/5000"
     }
+    a_reader_is_found_wherever_it_stands {
+        "HSET k x 1 mode read"
+        "SET {k}:x:rwlock_timeout:1 1"
+        "write/acquire k w n / o:write 5000 0 0 -> 0 -1"
+        "wait 0"
+        "DEL k {k}:x:rwlock_timeout:1"
+        "HSET k mode read"
+        "lua for i = 1, 600 do redis.call('HSET', 'k', 'r' .. i, 1) end"
+        "SET {k}:r20:rwlock_timeout:1 1"
+        "write/acquire k w n / o:write 5000 0 0 -> 0 -1 | *"
+        "lua assert(redis.call('HLEN', 'k') == 582 and redis.call('HGET', 'k', 'r20') == '1')"
+    }
+    who_waits_without_a_place_keeps_no_writer {
+        "ZADD w 9000000000000 x:write"
+        "write/acquire k w n / y:write 5000 0 0 -> 1 | k{mode=write y:write=1}/5000 w(x:write:9000000000000)"
+    }
     a_hundred_places_of_the_dead_go_in_a_call {
         "lua for i = 1, 101 do redis.call('ZADD', 'w', -i, '#g' .. i) end"
         "write/acquire k w n / o:write 5000 0 0 -> 1 | k{mode=write o:write=1}/5000 w(#g1:-1)"
