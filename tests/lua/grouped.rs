@@ -114,6 +114,7 @@ crate::lua::stories! {
         "wait 0"
         "HSET g v o v:o:expire_time now+1 v:o:lock_count 1 w o w:o:expire_time now+1 w:o:lock_count 1"
         "grouped/inspect g / v -> 1 1 o 1"
+        "grouped/acquire_all g / v p 5000 -> 0"
         "grouped/release_all g / w o c_ -> 1 0 | g{v=o v:o:expire_time=now+1 v:o:lock_count=1}"
         "grouped/renew g / v o 5000 -> 1 1 | g{v=o v:o:expire_time=now+5000 v:o:lock_count=1}/5000"
         "grouped/extend g / v o 1 -> 1 1 | g{v=o v:o:expire_time=now+1 v:o:lock_count=1}/5000"
@@ -147,6 +148,7 @@ crate::lua::stories! {
         "grouped/acquire_all h h h h / v o 5000 x o 5000 w o 1e30 y o 5000 -> 6 ERR* | \
           g{v=o v:o:expire_time=now+5000 v:o:lock_count=1 w=p w:p:expire_time=now+6000 w:p:lock_count=1}/6000 \
           h{y=p}/5000"
+        "full grouped/acquire_all h / y o 9000 -> 6 OOM*"
     }
     many_are_given_back_each_for_itself {
         "hear a_ b_ c_ d_"
