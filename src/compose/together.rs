@@ -196,3 +196,31 @@ async fn give_back(engine: &Arc<Engine>, scripts: &Together, mut leaving: Vec<Le
     });
     join_all(given).await.into_iter().flatten().collect()
 }
+
+#[cfg(test)]
+mod tests {
+    #![cfg(feature = "embedded")]
+
+    use std::time::Duration;
+
+    use crate::{EmbeddedServer, MultiLock};
+
+    /// Locks that are taken together are given back as others are: at the end of a run who listens goes first.
+    #[tokio::test(start_paused = true)]
+    async fn a_run_of_many_together_ends() {
+        let server = EmbeddedServer::new();
+        let (locks, other) = (server.connect(), server.connect());
+        let both = ["a", "b"].map(|name| locks.lock(name));
+        let lines = both.each_ref().map(|lock| lock.line().unwrap());
+        let _ears = lines.each_ref().map(|line| other.engine().channels.join(&line.keys.channel));
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        let both = MultiLock::new(both);
+        let mut rounds = 0;
+        while lines.iter().any(|line| line.turns.lock().others.until().is_none()) {
+            rounds += 1;
+            assert!(rounds < 100, "nobody else got a chance");
+            both.guard().await.unwrap().unlock().await.unwrap();
+        }
+        assert_eq!(server.calls(), rounds * 2, "each round by one script, and given back by one");
+    }
+}

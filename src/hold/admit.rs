@@ -88,3 +88,134 @@ fn let_in(engine: &Arc<Engine>, (place, gate): Reader, answer: &Answer) {
     // While the gate is closed: an attempt of its own that waits there finds the ticket.
     ticket.hand_to(&place);
 }
+
+#[cfg(test)]
+mod tests {
+    #![cfg(feature = "embedded")]
+
+    use std::time::Duration;
+
+    use super::*;
+    use crate::base::config::Replicas;
+    use crate::{EmbeddedServer, Locks, Reply, Request};
+
+    const SEC: Duration = Duration::from_secs(1);
+
+    fn reader(locks: &Locks, owner: &str, request: &Request) -> Arc<Place> {
+        let lock = locks.read_write_lock("read").read().owned_by(&owner.parse().unwrap());
+        let (line, field) = (lock.line().unwrap(), lock.field());
+        let wish = lock.wish(&line, &field, request, None).unwrap();
+        let place = line.turns.lock().join(Arc::new(wish));
+        place
+    }
+
+    /// Two who wait are let in together.
+    async fn admit_two(locks: &Locks, request: &Request) -> [Arc<Place>; 2] {
+        let places = ["one", "other"].map(|owner| reader(locks, owner, request));
+        let batch = places.iter().map(|place| (place.clone(), free_entry(place).unwrap())).collect();
+        let [first, _] = &places;
+        admit(Wish::clone(&first.wish), first.wish.kind.admit.unwrap(), batch).await;
+        places
+    }
+
+    fn is_held(server: &EmbeddedServer) -> bool {
+        server.command(&["EXISTS", "read"]) == Ok(Reply::Int(1))
+    }
+
+    /// Its late release would end what is taken for it now; what was not given back would be taken for that.
+    #[tokio::test(start_paused = true)]
+    async fn nobody_is_let_in_who_owes_or_holds_something() {
+        let locks = EmbeddedServer::new().connect();
+        let lock = locks.read_write_lock("read").read().owned_by(&"reader".parse().unwrap());
+        let guard = lock.guard().await.unwrap();
+        let place = reader(&locks, "reader", &Request::default());
+        let is_free = || free_entry(&place).is_some();
+        assert!(!is_free(), "it is inside");
+        guard.unlock().await.unwrap();
+        let (entry, node) = (&place.wish.entry, locks.engine().wire.backend.node("read").unwrap());
+        assert!(is_free());
+        entry.gate.lock().await.release = Doubt::new(node, i64::MAX);
+        assert!(!is_free(), "a release may still run");
+        *entry.gate.lock().await = Default::default();
+        entry.gate.lock().await.unanswered = true;
+        assert!(!is_free(), "the server may have more");
+        *entry.gate.lock().await = Default::default();
+        let gate = entry.gate.clone().lock_owned().await;
+        assert!(!is_free(), "an attempt of its own is under way");
+        drop(gate);
+        assert!(is_free());
+        drop(place.go());
+        assert!(!is_free(), "it is gone");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn those_who_stand_first_come_in_together() {
+        let server = EmbeddedServer::new();
+        let locks = server.connect();
+        let places = admit_two(&locks, &Request::default()).await;
+        assert!(places.each_ref().map(|place| place.take_prize()).iter().all(Option::is_some));
+        assert_eq!(server.calls(), 1);
+    }
+
+    /// An answer that was lost leaves nobody inside until a lease ends: writers would wait for that.
+    #[tokio::test(start_paused = true)]
+    async fn who_may_be_inside_without_knowing_is_taken_out() {
+        let server = EmbeddedServer::new();
+        let locks = server.connect();
+        server.lose_replies(1);
+        let places = admit_two(&locks, &Request::default()).await;
+        assert!(is_held(&server) && !places.iter().any(|place| place.is_served()));
+        for place in &places {
+            let left = place.wish.entry.line.turns.lock().leave(place);
+            drop(left);
+        }
+        tokio::time::sleep(SEC * 5).await;
+        assert!(!is_held(&server));
+        let writer = server.connect().read_write_lock("read").write();
+        assert!(writer.try_lock().await.unwrap().is_acquired());
+    }
+
+    /// Too few replicas have it: nobody is let in by that, and nobody stays inside.
+    #[tokio::test(start_paused = true)]
+    async fn what_is_not_confirmed_lets_nobody_in() {
+        let server = EmbeddedServer::new();
+        server.set_replica(Some(SEC / 1000));
+        server.silence_replica(true);
+        let request = Request::default().confirm(Replicas::AtLeast(1), SEC / 10);
+        let locks = server.connect();
+        let places = admit_two(&locks, &request).await;
+        assert!(!places.iter().any(|place| place.is_served()));
+        tokio::time::sleep(SEC).await;
+        assert!(!is_held(&server));
+    }
+
+    /// Who is not let in has nothing on the server: nothing is given back.
+    #[tokio::test(start_paused = true)]
+    async fn who_is_not_let_in_costs_no_script() {
+        let server = EmbeddedServer::new();
+        let locks = server.connect();
+        server.command(&["SET", "read", "of another type"]).unwrap();
+        let places = admit_two(&locks, &Request::default()).await;
+        tokio::time::sleep(SEC).await;
+        assert!(!places.iter().any(|place| place.is_served()));
+        assert_eq!(server.calls(), 1);
+    }
+
+    /// An answer that took nearly the whole lease is worth nothing: its reader waits on, and is not told that it had it.
+    #[tokio::test(start_paused = true)]
+    async fn nobody_is_let_in_behind_its_lease() {
+        let server = EmbeddedServer::new();
+        let locks = server.connect();
+        let place = reader(&locks, "late", &Request::default().lease(SEC));
+        let Wish { engine, entry, kind, .. } = &*place.wish;
+        let (script, args) = (kind.admit.unwrap(), [&*entry.field, "1000"]);
+        let keys = entry.line.keys.of(script.keys);
+        let answer = engine.wire.copy(Query::new(script, &keys, &args)).await.0.unwrap();
+        assert_eq!(answer.int(0), Some(1));
+        tokio::time::advance(SEC - margin(SEC) / 2).await;
+        let_in(engine, (place.clone(), free_entry(&place).unwrap()), &answer);
+        assert!(!place.is_served());
+        tokio::task::yield_now().await;
+        assert!(!place.is_gone());
+    }
+}

@@ -347,3 +347,68 @@ impl Wish {
         Rest::of_attempt(self, mark.clone()).take_back(&self.engine, gate, doubt);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![cfg(feature = "embedded")]
+
+    use std::time::Duration;
+
+    use tokio::sync::mpsc::unbounded_channel;
+
+    use super::*;
+    use crate::base::clock::Clock;
+    use crate::base::config::{Replicas, Settings};
+    use crate::base::fault::Refused;
+    use crate::client::parts::Parts;
+    use crate::wire::stub::Stub;
+    use crate::{EmbeddedServer, Locks, Request};
+
+    /// What nobody holds is not taken on a server that may have lost what it granted.
+    #[tokio::test(start_paused = true)]
+    async fn a_server_in_quarantine_grants_nothing_new() {
+        const LONGEST: Duration = Duration::from_secs(60);
+        let server = EmbeddedServer::new();
+        let builder = || Locks::builder().watchdog_lease(LONGEST).max_lease(LONGEST).quarantine(true);
+        let locks = server.connect_with(builder()).unwrap();
+        let lock = locks.lock("new").owned_by(&"owner".parse().unwrap());
+        let refused = lock.try_lock().await;
+        let is_refused =
+            matches!(&refused, Err(LockError::Query(QueryError::Refused { why: Refused::Quarantine(_), .. })));
+        assert!(is_refused, "{refused:?}");
+        tokio::time::advance(LONGEST).await;
+        assert!(lock.try_lock().await.unwrap().is_acquired());
+    }
+
+    /// A copy without an answer may take it yet, whatever was given back: who is told otherwise would not look for it.
+    #[tokio::test(start_paused = true)]
+    async fn nothing_counts_as_given_back_while_a_copy_may_come() {
+        const WITHIN: Duration = Duration::from_millis(100);
+        let server = EmbeddedServer::new();
+        server.set_replica(Some(Duration::from_millis(1)));
+        server.silence_replica(true);
+        for (lost, expected) in [(0, true), (1, false)] {
+            server.lose_replies(lost);
+            let lock = server.connect().lock("lost");
+            let told = lock.acquire().confirm(Replicas::AtLeast(1), WITHIN).guard().await;
+            let is_it = matches!(&told, Err(LockError::NotConfirmed { given_back, .. }) if *given_back == expected);
+            assert!(is_it, "{lost} answers lost: {told:?}");
+        }
+    }
+
+    /// Locks of two nodes of one cluster have two votes.
+    #[tokio::test]
+    async fn a_vote_is_known_by_the_slot_of_its_lock() {
+        let (_told, signals) = unbounded_channel();
+        let parts = Parts::start(Settings::default(), Stub::new(), signals, Clock::System.into());
+        let locks = Locks::of(parts);
+        let slots = ["a", "bb"].map(|name| {
+            let lock = locks.lock(name);
+            let (line, field) = (lock.line().unwrap(), lock.field());
+            lock.wish(&line, &field, &Request::default(), None).unwrap().slot()
+        });
+        let life = &locks.engine().life;
+        slots.iter().zip(["one", "other"]).for_each(|(slot, run)| life.met(*slot, run));
+        assert_eq!(slots.map(|slot| life.id(slot)), ["one", "other"].map(|run| Some(run.to_owned())));
+    }
+}

@@ -363,3 +363,96 @@ async fn has_left(Wish { engine, kind, entry, .. }: &Wish) -> bool {
     owe(engine, entry, &mut gate, &called.doubt);
     !is_to_be_tried_again(&called.result)
 }
+
+#[cfg(test)]
+mod tests {
+    #![cfg(feature = "embedded")]
+
+    use super::*;
+    use crate::{EmbeddedServer, Reply};
+
+    const MS: Duration = Duration::from_millis(1);
+    const SEC: Duration = Duration::from_secs(1);
+
+    /// The locks of those who sleep are looked for together: not each by an attempt of its own.
+    #[tokio::test(start_paused = true)]
+    async fn many_who_wait_cost_as_much_as_one() {
+        const LOCKS: usize = 50;
+        let server = EmbeddedServer::new();
+        let (holder, locks) = (server.connect(), server.connect());
+        let mut waiting = Vec::new();
+        for at in 0..LOCKS {
+            let name = format!("lock-{at}");
+            holder.lock(&name).lock().await.unwrap();
+            let lock = locks.lock(&name);
+            waiting.push(tokio::spawn(async move { lock.guard().await }));
+        }
+        tokio::time::sleep(SEC * 2).await;
+        let before = server.calls();
+        tokio::time::sleep(SEC * 10).await;
+        let asked = server.calls() - before;
+        assert!((5..30).contains(&asked), "{asked} scripts in 10 s for {LOCKS} locks");
+        waiting.iter().for_each(|waiting| waiting.abort());
+    }
+
+    /// Who goes away leaves the server's queue by one script; where the server was away, when it is there again: else who
+    /// comes behind it would wait until it is taken for dead.
+    #[tokio::test(start_paused = true)]
+    async fn who_goes_away_leaves_the_queue_once() {
+        let server = EmbeddedServer::new();
+        let (holder, locks) = (server.connect(), server.connect());
+        let guard = holder.fair_lock("queue").acquire().lease(SEC * 600).guard().await.unwrap().unwrap();
+        let queued = || match server.command(&["LLEN", "redisson_lock_queue:{queue}"]) {
+            Ok(Reply::Int(queued)) => queued,
+            other => panic!("{other:?}"),
+        };
+        let waits = async || {
+            let lock = locks.fair_lock("queue");
+            let waiting = tokio::spawn(async move { lock.guard().await });
+            tokio::time::sleep(MS * 10).await;
+            assert_eq!(queued(), 1);
+            waiting
+        };
+        waits().await.abort();
+        tokio::time::sleep(MS * 10).await;
+        assert_eq!(queued(), 0);
+        let before = server.calls();
+        tokio::time::sleep(SEC * 5).await;
+        assert_eq!(server.calls(), before, "it has left");
+        let waiting = waits().await;
+        server.stop();
+        waiting.abort();
+        tokio::time::sleep(locks.engine().settings.outage_limit + SEC * 10).await;
+        server.start();
+        tokio::time::sleep(SEC * 10).await;
+        assert_eq!(queued(), 0);
+        drop(guard);
+    }
+
+    /// Behind a run of its own a process lets another one that listens go first: until it had the lock, or for 50 ms.
+    #[tokio::test(start_paused = true)]
+    async fn another_process_goes_first() {
+        let server = EmbeddedServer::new();
+        let (locks, other) = (server.connect(), server.connect());
+        let lock = locks.lock("turns");
+        let stands_aside = async || {
+            let (line, began) = (lock.line().unwrap(), Instant::now());
+            // As a release does it, behind the one before.
+            locks.engine().channels.drain(&line.keys.channel);
+            line.turns.lock().others.begin(locks.engine().now(), false, Some(1));
+            lock.lock().await.unwrap();
+            lock.unlock().await.unwrap();
+            began.elapsed()
+        };
+        let alone = stands_aside().await;
+        assert!((MS * 50..MS * 55).contains(&alone), "{alone:?}");
+        let goes_first = async {
+            tokio::time::sleep(MS).await;
+            let lock = other.lock("turns");
+            assert!(lock.try_lock().await.unwrap().is_acquired());
+            lock.unlock().await.unwrap();
+        };
+        let (took, ()) = tokio::join!(stands_aside(), goes_first);
+        assert!((MS..MS * 5).contains(&took), "{took:?}");
+    }
+}

@@ -398,3 +398,106 @@ pub(crate) async fn give_all_back(engine: Arc<Engine>, entry: Arc<Entry>) -> boo
 pub(crate) fn not_held(engine: &Engine, entry: &Entry) -> UnlockError {
     UnlockError::NotHeld { name: entry.line.keys.name.to_string(), owner: engine.owner_of(&entry.field), lost: None }
 }
+
+#[cfg(test)]
+mod tests {
+    #![cfg(feature = "embedded")]
+
+    use std::time::Duration;
+
+    use super::*;
+    use crate::base::config::Replicas;
+    use crate::error::LockError;
+    use crate::kind::Kind;
+    use crate::{EmbeddedServer, Lock, Reply, Request};
+
+    const MS: Duration = Duration::from_millis(1);
+
+    /// Its owner's bare hold on its way back, and the entry.
+    async fn leaving<K: Kind>(lock: &Lock<K>) -> (Release, Gate) {
+        lock.lock().await.unwrap();
+        let (line, field) = (lock.line().unwrap(), lock.field());
+        let Wish { engine, entry, .. } = lock.wish(&line, &field, &Request::default(), None).unwrap();
+        let (gate, hold) = (entry.gate.clone().lock_owned().await, entry.hold().unwrap());
+        let patience = engine.patience();
+        (Release::new(engine, None, hold, 1, patience), gate)
+    }
+
+    /// Who waits for a hold that replicas confirm is not handed one that they do not have.
+    #[tokio::test(start_paused = true)]
+    async fn what_is_handed_over_is_confirmed_as_its_heir_asked() {
+        let server = EmbeddedServer::new();
+        server.set_replica(Some(MS));
+        let locks = server.connect();
+        let of = |owner: &str| locks.lock("handed").owned_by(&owner.parse().unwrap());
+        let (giver, heir) = (of("giver").guard().await.unwrap(), of("heir"));
+        let waits = tokio::spawn(async move { heir.acquire().confirm(Replicas::AtLeast(1), MS * 100).guard().await });
+        tokio::time::sleep(MS).await;
+        server.silence_replica(true);
+        giver.unlock().await.unwrap();
+        let told = waits.await.unwrap();
+        assert!(matches!(told, Err(LockError::NotConfirmed { acked: 0, wanted: 1, .. })), "{told:?}");
+    }
+
+    /// Behind the last of a run this process stands aside for those who heard of it, itself not among them; for who can't
+    /// hear it a moment; and for nobody where nobody listens.
+    #[tokio::test(start_paused = true)]
+    async fn who_heard_of_a_release_goes_first() {
+        const HEARD: Option<bool> = Some(true);
+        let locks = EmbeddedServer::new().connect();
+        let aside = |release: Release, gate: Gate, heard: i64, own: bool| {
+            release.given(gate, heard, (true, own));
+            let others = &release.hold.entry.line.turns.lock().others;
+            others.until().map(|_| others.is_heard())
+        };
+        for (at, (heard, own, expected)) in
+            [(0, false, None), (1, true, None), (1, false, HEARD), (2, true, HEARD)].into_iter().enumerate()
+        {
+            let (release, gate) = leaving(&locks.lock(&format!("lock-{at}"))).await;
+            assert_eq!(aside(release, gate, heard, own), expected, "{heard} heard it, ourselves: {own}");
+        }
+        // Other libraries hear nothing of a plain lock: nobody knows whether they wait.
+        for (at, (heard, own, expected)) in
+            [(0, false, Some(false)), (1, true, Some(false)), (1, false, HEARD), (2, true, HEARD)]
+                .into_iter()
+                .enumerate()
+        {
+            let (release, gate) = leaving(&locks.plain_lock(&format!("plain-{at}"))).await;
+            assert_eq!(aside(release, gate, heard, own), expected, "plain: {heard} heard it, ourselves: {own}");
+        }
+    }
+
+    /// Parts of a millisecond count: the server has only whole ones, and nobody begins before the time is over.
+    #[tokio::test(start_paused = true)]
+    async fn what_stays_ends_no_earlier_than_it_was_to() {
+        let server = EmbeddedServer::new();
+        let once = || server.connect().once_per("tick", Duration::from_micros(100_600), Duration::from_secs(10));
+        tokio::time::advance(Duration::from_micros(600)).await;
+        assert_eq!(once().run(ready(())).await, Ok(Some(())));
+        tokio::time::advance(Duration::from_micros(100_500)).await;
+        assert_eq!(once().run(ready(())).await, Ok(None), "another process is early");
+        tokio::time::advance(MS).await;
+        assert_eq!(once().run(ready(())).await, Ok(Some(())));
+    }
+
+    /// A copy of the acquire that comes behind the release takes the lock for nobody: that is found when none can come any
+    /// more, and not when the lease ends.
+    #[tokio::test(start_paused = true)]
+    async fn what_comes_behind_a_release_is_given_back() {
+        let server = EmbeddedServer::new();
+        let locks = server.connect();
+        let lock = locks.lock("late").owned_by(&"owner".parse().unwrap());
+        lock.lock().await.unwrap();
+        let entry = lock.line().unwrap().entry(&lock.field());
+        entry.gate.lock().await.acquire.merge(&locks.engine().wire.doubt("late"));
+        lock.unlock().await.unwrap();
+        let is_there = || server.command(&["EXISTS", "late"]) == Ok(Reply::Int(1));
+        assert!(!is_there());
+        for late in [["HSET", "late", &entry.field, "1"].as_slice(), &["PEXPIRE", "late", "30000"]] {
+            server.command(late).unwrap();
+        }
+        assert!(is_there());
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        assert!(!is_there());
+    }
+}

@@ -170,6 +170,7 @@ pub(crate) async fn show(engine: &Arc<Engine>, hold: Arc<Hold>) {
 mod tests {
     use super::*;
     use crate::base::config::Replicas;
+    use crate::hold::doubt::Rest;
     use crate::wire::doubt::Doubt;
     use crate::{EmbeddedServer, Locks, Request};
 
@@ -298,5 +299,42 @@ mod tests {
         look(engine, moving.clone()).await;
         assert_eq!(server.calls(), before + 1);
         assert!(moving.leased.lost(holder.engine.now()).is_some() && !forgotten.leased.is_watched());
+    }
+
+    /// What may have been moved is given back where it was and where it may be: else it would stay for its lease.
+    #[tokio::test(start_paused = true)]
+    async fn what_may_have_been_moved_is_given_back_in_both_places() {
+        const RUN: &str = "client:run-1";
+        let server = EmbeddedServer::new();
+        let locks = server.connect();
+        let holder = wish(&locks, "holder", &Request::default());
+        for field in [RUN, &holder.entry.field] {
+            let hold = hold(&holder, RUN);
+            hold.leased.moves(Where::Moving);
+            server.command(&["HSET", "run", field, "1"]).unwrap();
+            let mut gate = holder.entry.gate.clone().lock_owned().await;
+            Rest::of(&hold).settle(&holder.engine, &mut gate, &holder.engine.brief()).await.unwrap();
+            assert_eq!(server.command(&["HKEYS", "run"]), Ok(crate::Reply::List(Vec::new())), "{field}");
+        }
+    }
+
+    /// A run that its owner could not take over is still one, which is renewed and goes on.
+    #[tokio::test(start_paused = true)]
+    async fn what_could_not_be_moved_is_what_it_was() {
+        const RUN: &str = "client:run-1";
+        let server = EmbeddedServer::new();
+        let locks = server.connect();
+        let wishes = ["holder", "heir"].map(|owner| wish(&locks, owner, &Request::default()));
+        let [holder, heir] = &wishes;
+        let (engine, hold) = (&holder.engine, hold(holder, RUN));
+        server.command(&["HSET", "run", RUN, "1"]).unwrap();
+        server.command(&["PEXPIRE", "run", "30000"]).unwrap();
+        engine.watchdog.watch(&hold.leased, engine.now());
+        server.deny(Some("HDEL"));
+        let mut gate = holder.entry.gate.clone().lock_owned().await;
+        assert!(own(engine, &hold, &mut gate, &engine.one_copy()).await.is_err());
+        assert!(may_go_on(&hold, &gate, heir, &Debts::default()));
+        tokio::time::sleep(holder.lease.duration() * 3).await;
+        assert_eq!(hold.leased.lost(engine.now()), None);
     }
 }

@@ -170,8 +170,12 @@ impl Lookout {
 #[cfg(test)]
 mod tests {
     use super::*;
+    #[cfg(feature = "embedded")]
+    use crate::base::clock::Clock;
     use crate::base::keys::Naming;
     use crate::wire::stub::Stub;
+    #[cfg(feature = "embedded")]
+    use crate::wire::stub::TIMEOUT;
 
     /// Who sleeps, and how often it was woken.
     struct Someone(Arc<Keys>, AtomicU64);
@@ -239,5 +243,24 @@ mod tests {
         assert!(due(later).is_empty(), "they were looked for");
         drop((watched, one_more));
         assert!(lookout.asleep.lock().is_empty());
+    }
+
+    /// No later than a cap after the last look, and not much earlier: what looks are for is to ask seldom.
+    #[cfg(feature = "embedded")]
+    #[tokio::test(start_paused = true)]
+    async fn a_lock_is_looked_for_about_once_a_cap() {
+        const CAPS: u32 = 100;
+        let (stub, cap) = (Stub::new(), Duration::from_secs(1));
+        let clock = Clock::Tokio(Instant::now(), Box::leak(Box::default()));
+        let wire = Wire::new(stub.clone(), clock, TIMEOUT, None, Arc::new(|work| drop(tokio::spawn(work))));
+        let lookout = Lookout::new(Arc::new(wire), cap);
+        let looks = tokio::spawn(lookout.clone().run());
+        let sleeper = someone("a");
+        let _watch = lookout.watch(&sleeper, clock.now());
+        tokio::time::sleep(cap * CAPS).await;
+        let asked = stub.asked().len();
+        assert!((100..=115).contains(&asked), "{asked} looks in {CAPS} caps");
+        lookout.close();
+        looks.await.unwrap();
     }
 }

@@ -320,4 +320,20 @@ mod tests {
         }
         assert!(!heard(one).await && !heard(other).await);
     }
+
+    /// What told of the end of one latch does not open the next of its name.
+    #[tokio::test(start_paused = true)]
+    async fn a_message_of_before_opens_no_latch() {
+        let server = crate::EmbeddedServer::new();
+        let locks = server.connect();
+        let latch = locks.latch("latch");
+        assert!(latch.try_set_count(1).await.unwrap());
+        let opened = async {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            latch.count_down().await.unwrap()
+        };
+        assert_eq!(tokio::join!(latch.wait(), opened), (Ok(crate::WaitOutcome::Opened), Some(0)));
+        assert!(latch.try_set_count(1).await.unwrap());
+        assert_eq!(latch.wait_for(Duration::from_secs(10)).await, Ok(crate::WaitOutcome::TimedOut));
+    }
 }
