@@ -155,6 +155,18 @@ impl<W, P> Crowd<W, P> {
 mod tests {
     use super::*;
 
+    /// It asks for the lock in the name of all: where nobody is the first, nobody does.
+    #[tokio::test]
+    async fn who_waits_alone_is_the_first() {
+        let mut crowd: Crowd<u32, ()> = Crowd::default();
+        let field: Arc<str> = "a".into();
+        let alone = crowd.join(&field, 0);
+        assert!(crowd.is_first(&alone) && crowd.asked(&alone).is_some());
+        let again = crowd.join(&field, 0);
+        crowd.leave("a", &alone);
+        assert!(crowd.is_first(&again));
+    }
+
     /// Owners in the order of the server's queue, and of their arrival where that is not known; those of one owner by
     /// their arrival.
     #[tokio::test]
