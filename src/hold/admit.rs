@@ -201,7 +201,8 @@ mod tests {
         assert_eq!(server.calls(), 1);
     }
 
-    /// An answer that took nearly the whole lease is worth nothing: its reader waits on, and is not told that it had it.
+    /// An answer that took nearly the whole lease is worth nothing: its reader waits on, and is not told that it had
+    /// it.
     #[tokio::test(start_paused = true)]
     async fn nobody_is_let_in_behind_its_lease() {
         let server = EmbeddedServer::new();

@@ -395,8 +395,8 @@ mod tests {
         waiting.iter().for_each(|waiting| waiting.abort());
     }
 
-    /// Who goes away leaves the server's queue by one script; where the server was away, when it is there again: else who
-    /// comes behind it would wait until it is taken for dead.
+    /// Who goes away leaves the server's queue by one script; where the server was away, when it is there again: else
+    /// who comes behind it would wait until it is taken for dead.
     #[tokio::test(start_paused = true)]
     async fn who_goes_away_leaves_the_queue_once() {
         let server = EmbeddedServer::new();

@@ -439,8 +439,8 @@ mod tests {
         assert!(matches!(told, Err(LockError::NotConfirmed { acked: 0, wanted: 1, .. })), "{told:?}");
     }
 
-    /// Behind the last of a run this process stands aside for those who heard of it, itself not among them; for who can't
-    /// hear it a moment; and for nobody where nobody listens.
+    /// Behind the last of a run this process stands aside for those who heard of it, itself not among them; for who
+    /// can't hear it a moment; and for nobody where nobody listens.
     #[tokio::test(start_paused = true)]
     async fn who_heard_of_a_release_goes_first() {
         const HEARD: Option<bool> = Some(true);
@@ -480,8 +480,8 @@ mod tests {
         assert_eq!(once().run(ready(())).await, Ok(Some(())));
     }
 
-    /// A copy of the acquire that comes behind the release takes the lock for nobody: that is found when none can come any
-    /// more, and not when the lease ends.
+    /// A copy of the acquire that comes behind the release takes the lock for nobody: that is found when none can
+    /// come any more, and not when the lease ends.
     #[tokio::test(start_paused = true)]
     async fn what_comes_behind_a_release_is_given_back() {
         let server = EmbeddedServer::new();

@@ -148,7 +148,6 @@ crate::lua::stories! {
         "grouped/acquire_all h h h h / v o 5000 x o 5000 w o 1e30 y o 5000 -> 6 ERR* | \
           g{v=o v:o:expire_time=now+5000 v:o:lock_count=1 w=p w:p:expire_time=now+6000 w:p:lock_count=1}/6000 \
           h{y=p}/5000"
-        "full grouped/acquire_all h / y o 9000 -> 6 OOM*"
     }
     many_are_given_back_each_for_itself {
         "hear a_ b_ c_ d_"
