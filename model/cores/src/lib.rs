@@ -1,15 +1,37 @@
-//! The shipped line of waiters, compiled with the locks of [shuttle](https://docs.rs/shuttle), which tries schedules of
-//! threads; and who plays on it.
+//! The shipped line of waiters, the queue and the channels, compiled with the locks of
+//! [shuttle](https://docs.rs/shuttle), which tries schedules of threads; and who plays on them.
 
 // The sources are the library's: they have its features, and more than is played with.
 #![allow(dead_code, unexpected_cfgs)]
 
+// Where the sources say `tokio` they find what stands here under that name.
+extern crate self as tokio;
+pub use tokio_itself::select;
+pub mod sync;
+pub mod time;
+
 #[path = "../../../src/base"]
 mod base {
     pub(crate) mod clock;
+    pub(crate) mod registry;
+
+    /// Nothing that panics is to be contained here: it is to be seen.
+    pub(crate) mod janitor {
+        pub(crate) fn say(log: impl FnOnce()) {
+            log();
+        }
+    }
+}
+
+#[path = "../../../src/messages"]
+mod messages {
+    pub(crate) mod channels;
+    mod ear;
 }
 
 mod waiting {
+    #[path = "../../../../src/waiting/crowd.rs"]
+    pub(crate) mod crowd;
     #[path = "../../../../src/waiting/others.rs"]
     pub(crate) mod others;
     #[path = "../../../../src/waiting/row.rs"]
@@ -49,4 +71,8 @@ mod wire {
     }
 }
 
+mod backend;
+mod events;
+pub mod listeners;
 pub mod play;
+pub mod queue;
