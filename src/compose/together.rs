@@ -197,10 +197,8 @@ async fn give_back(engine: &Arc<Engine>, scripts: &Together, mut leaving: Vec<Le
     join_all(given).await.into_iter().flatten().collect()
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "embedded"))]
 mod tests {
-    #![cfg(feature = "embedded")]
-
     use std::time::Duration;
 
     use crate::{EmbeddedServer, MultiLock};

@@ -89,10 +89,8 @@ fn let_in(engine: &Arc<Engine>, (place, gate): Reader, answer: &Answer) {
     ticket.hand_to(&place);
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "embedded"))]
 mod tests {
-    #![cfg(feature = "embedded")]
-
     use std::time::Duration;
 
     use super::*;

@@ -348,10 +348,8 @@ impl Wish {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "embedded"))]
 mod tests {
-    #![cfg(feature = "embedded")]
-
     use std::time::Duration;
 
     use tokio::sync::mpsc::unbounded_channel;

@@ -364,10 +364,8 @@ async fn has_left(Wish { engine, kind, entry, .. }: &Wish) -> bool {
     !is_to_be_tried_again(&called.result)
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "embedded"))]
 mod tests {
-    #![cfg(feature = "embedded")]
-
     use super::*;
     use crate::{EmbeddedServer, Reply};
 
@@ -406,22 +404,25 @@ mod tests {
             Ok(Reply::Int(queued)) => queued,
             other => panic!("{other:?}"),
         };
-        let waits = async || {
+        let wait = || {
             let lock = locks.fair_lock("queue");
-            let waiting = tokio::spawn(async move { lock.guard().await });
-            tokio::time::sleep(MS * 10).await;
-            assert_eq!(queued(), 1);
-            waiting
+            tokio::spawn(async move { lock.guard().await })
         };
-        waits().await.abort();
-        tokio::time::sleep(MS * 10).await;
+        let settled = || tokio::time::sleep(MS * 10);
+        let first = wait();
+        settled().await;
+        assert_eq!(queued(), 1);
+        first.abort();
+        settled().await;
         assert_eq!(queued(), 0);
         let before = server.calls();
         tokio::time::sleep(SEC * 5).await;
         assert_eq!(server.calls(), before, "it has left");
-        let waiting = waits().await;
+        let second = wait();
+        settled().await;
+        assert_eq!(queued(), 1);
         server.stop();
-        waiting.abort();
+        second.abort();
         tokio::time::sleep(locks.engine().settings.outage_limit + SEC * 10).await;
         server.start();
         tokio::time::sleep(SEC * 10).await;

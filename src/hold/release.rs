@@ -399,10 +399,8 @@ pub(crate) fn not_held(engine: &Engine, entry: &Entry) -> UnlockError {
     UnlockError::NotHeld { name: entry.line.keys.name.to_string(), owner: engine.owner_of(&entry.field), lost: None }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "embedded"))]
 mod tests {
-    #![cfg(feature = "embedded")]
-
     use std::time::Duration;
 
     use super::*;

@@ -156,8 +156,8 @@ mod tests {
     use super::*;
 
     /// It asks for the lock in the name of all: where nobody is the first, nobody does.
-    #[tokio::test]
-    async fn who_waits_alone_is_the_first() {
+    #[test]
+    fn who_waits_alone_is_the_first() {
         let mut crowd: Crowd<u32, ()> = Crowd::default();
         let field: Arc<str> = "a".into();
         let alone = crowd.join(&field, 0);
@@ -169,8 +169,8 @@ mod tests {
 
     /// Owners in the order of the server's queue, and of their arrival where that is not known; those of one owner by
     /// their arrival.
-    #[tokio::test]
-    async fn the_first_is_of_the_first_owner() {
+    #[test]
+    fn the_first_is_of_the_first_owner() {
         let mut crowd: Crowd<u32, ()> = Crowd::default();
         let fields: [Arc<str>; 2] = ["a", "b"].map(Arc::from);
         let [one, two] = fields.each_ref().map(|field| crowd.join(field, 0));
