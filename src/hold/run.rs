@@ -170,6 +170,7 @@ pub(crate) async fn show(engine: &Arc<Engine>, hold: Arc<Hold>) {
 mod tests {
     use super::*;
     use crate::base::config::Replicas;
+    use crate::error::LockError;
     use crate::hold::doubt::Rest;
     use crate::wire::doubt::Doubt;
     use crate::{EmbeddedServer, Locks, Request};
@@ -336,5 +337,23 @@ mod tests {
         assert!(may_go_on(&hold, &gate, heir, &Debts::default()));
         tokio::time::sleep(holder.lease.duration() * 3).await;
         assert_eq!(hold.leased.lost(engine.now()), None);
+    }
+
+    /// Who waits for a hold that replicas confirm is not handed one that they do not have.
+    #[tokio::test(start_paused = true)]
+    async fn what_is_handed_over_is_confirmed_as_its_heir_asked() {
+        let server = EmbeddedServer::new();
+        server.set_replica(Some(Duration::from_millis(1)));
+        let locks = server.connect();
+        let of = |owner: &str| locks.lock("handed").owned_by(&owner.parse().unwrap());
+        let (giver, heir) = (of("giver").guard().await.unwrap(), of("heir"));
+        let waits = tokio::spawn(async move {
+            heir.acquire().confirm(Replicas::AtLeast(1), Duration::from_millis(100)).guard().await
+        });
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        server.silence_replica(true);
+        giver.unlock().await.unwrap();
+        let told = waits.await.unwrap();
+        assert!(matches!(told, Err(LockError::NotConfirmed { acked: 0, wanted: 1, .. })), "{told:?}");
     }
 }

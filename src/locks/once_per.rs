@@ -92,3 +92,24 @@ impl OncePer {
         Ok(Some(output))
     }
 }
+
+#[cfg(all(test, feature = "embedded"))]
+mod tests {
+    use std::future::ready;
+    use std::time::Duration;
+
+    use crate::EmbeddedServer;
+
+    /// Parts of a millisecond count: the server has only whole ones, and nobody begins before the time is over.
+    #[tokio::test(start_paused = true)]
+    async fn what_stays_ends_no_earlier_than_it_was_to() {
+        let server = EmbeddedServer::new();
+        let once = || server.connect().once_per("tick", Duration::from_micros(100_600), Duration::from_secs(10));
+        tokio::time::advance(Duration::from_micros(600)).await;
+        assert_eq!(once().run(ready(())).await, Ok(Some(())));
+        tokio::time::advance(Duration::from_micros(100_500)).await;
+        assert_eq!(once().run(ready(())).await, Ok(None), "another process is early");
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert_eq!(once().run(ready(())).await, Ok(Some(())));
+    }
+}
