@@ -125,6 +125,7 @@ crate::lua::stories! {
         "without EVAL preflight lock / WAIT -> 1 EVAL # Server*"
         "without PING preflight lock / WAIT -> 1 PING # Server*"
         "without CLUSTER preflight lock / WAIT -> 1  # Server*"
+        "sharded without CLUSTER preflight lock -> 1 CLUSTER # Server*"
         "without ASKING preflight lock / WAIT -> 1  # Server*"
         "sharded without SPUBLISH preflight lock / WAIT -> 1 SPUBLISH # Server*"
         "sharded without SSUBSCRIBE preflight lock / WAIT -> 1 SSUBSCRIBE # Server*"
