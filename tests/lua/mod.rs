@@ -138,6 +138,7 @@ const LEFT: [(&str, &[&str]); 20] = [
     ("write/settle", &["ZREM"]),
     // Not renewed, it says.
     ("permit_semaphore/renew", &["ZCARD"]),
+    // As above; and without PTTL, which only a lease that is long enough needs, those before it are renewed.
     ("plain/renew", &["GET", "PTTL"]),
     ("reentrant/renew", &["HEXISTS", "PTTL"]),
 ];
