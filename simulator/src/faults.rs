@@ -257,7 +257,7 @@ fn silences(plan: &Plan) -> impl Iterator<Item = (u64, u64)> + '_ {
 
 async fn force(name: &str, kind: Kind, locks: &Locks) {
     let _ = match kind {
-        Kind::Fair | Kind::FairMutex | Kind::FencedFair => locks.fair_lock(name).force_unlock().await,
+        Kind::Fair | Kind::FairMutex | Kind::FencedFair | Kind::Mixed => locks.fair_lock(name).force_unlock().await,
         Kind::Read => locks.read_write_lock(name).read().force_unlock().await,
         Kind::Write | Kind::FencedWrite => locks.read_write_lock(name).write().force_unlock().await,
         Kind::Plain => locks.plain_lock(name).force_unlock().await,

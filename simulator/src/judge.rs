@@ -55,7 +55,7 @@ impl Hold {
 
     /// How long before it was asked for its client may have taken it.
     fn run(&self) -> u64 {
-        let can = matches!(self.kind, Kind::Lock | Kind::Mutex | Kind::Plain) && !self.is_fixed;
+        let can = matches!(self.kind, Kind::Lock | Kind::Mutex | Kind::Plain | Kind::Transaction) && !self.is_fixed;
         if can {
             RUN
         } else {

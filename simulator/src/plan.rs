@@ -61,8 +61,12 @@ pub enum Kind {
     FencedWrite,
     /// A value of a group.
     Value,
+    /// A lock in a transaction of the task.
+    Transaction,
     /// Two locks as one.
     Multi,
+    /// Two locks of two kinds, on two servers, as one.
+    Mixed,
     /// Two values of one group as one.
     Group,
     /// The vote of three servers.
@@ -73,8 +77,19 @@ pub enum Kind {
     Await,
 }
 
+impl Kind {
+    /// So many servers have a part of it.
+    pub fn servers(self) -> usize {
+        match self {
+            Self::Red => SERVERS,
+            Self::Mixed => 2,
+            _ => 1,
+        }
+    }
+}
+
 /// All of them.
-pub const KINDS: [Kind; 19] = [
+pub const KINDS: [Kind; 21] = [
     Kind::Lock,
     Kind::Mutex,
     Kind::Spin,
@@ -87,7 +102,9 @@ pub const KINDS: [Kind; 19] = [
     Kind::Write,
     Kind::FencedWrite,
     Kind::Value,
+    Kind::Transaction,
     Kind::Multi,
+    Kind::Mixed,
     Kind::Group,
     Kind::Red,
     Kind::Semaphore,
@@ -305,6 +322,11 @@ impl Plan {
     /// What is taken under which name.
     pub fn kinds(&self) -> BTreeSet<(usize, Kind)> {
         self.turns().map(|(_, turn)| (turn.name, turn.kind)).collect()
+    }
+
+    /// How many servers there are.
+    pub fn servers(&self) -> usize {
+        self.kinds().into_iter().map(|(_, kind)| kind.servers()).max().unwrap_or(1)
     }
 
     pub fn uses(&self, kind: Kind) -> bool {

@@ -11,7 +11,7 @@ use crate::faults::Weatherman;
 use crate::gate::{Gate, Gated};
 use crate::judge::{Hold, Judge, Seen};
 use crate::left::{Left, PROBE};
-use crate::plan::{End, Kind, Plan, Turn, CLIENTS, SERVERS, TIMEOUT, WITHIN};
+use crate::plan::{End, Kind, Plan, Turn, CLIENTS, TIMEOUT, TURN, WITHIN};
 use crate::queue::{texts, Queue};
 use crate::road::{Road, To};
 use crate::take::{lock_of, name_of, owner_of, take, Held};
@@ -66,8 +66,7 @@ fn ms(millis: u64) -> Duration {
 
 impl World {
     fn new(plan: &Plan, servers: &[EmbeddedServer], loud: bool) -> Self {
-        let voters = if plan.uses(Kind::Red) { SERVERS } else { 1 };
-        let servers: Vec<_> = servers.iter().take(voters).cloned().collect();
+        let servers: Vec<_> = servers.iter().take(plan.servers()).cloned().collect();
         let gates: Vec<Arc<Gate>> = (0..CLIENTS).map(|_| Arc::default()).collect();
         let began = Instant::now();
         let clock = move || u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -151,7 +150,7 @@ impl World {
     /// fresh, and asks them later, has to be right.
     async fn meet(&self) {
         for client in &self.clients {
-            let lock = lock_of(Kind::Red, PROBE, client);
+            let lock = lock_of(&Turn { task: PROBE, name: PROBE, kind: Kind::Red, ..TURN }, client);
             let met = owner_of(PROBE).scope(async { (lock.try_lock().await, lock.unlock().await) }).await;
             assert!(matches!(met, (Ok(AcquireOutcome::Acquired), Ok(()))), "it has no rival yet: {met:?}");
         }
@@ -254,7 +253,7 @@ impl World {
         match taken {
             Ok(Some(held)) => {
                 let keys = match turn.kind {
-                    Kind::Multi | Kind::Group => vec![(turn.name, 0), (turn.name, 1)],
+                    Kind::Multi | Kind::Mixed | Kind::Group => vec![(turn.name, 0), (turn.name, 1)],
                     _ => vec![(turn.name, 0)],
                 };
                 let held = Arc::new(held);
@@ -354,14 +353,14 @@ impl World {
 
     /// A second guard of the same owner, which is renewed for so long at most.
     async fn enter_for(&self, turn: &Turn, limit: u64) -> Option<Guard> {
-        let lock = lock_of(turn.kind, turn.name, &self.clients[turn.task % CLIENTS]);
+        let lock = lock_of(turn, &self.clients[turn.task % CLIENTS]);
         let request = Request::default().wait(Duration::ZERO).max_hold(ms(limit));
         lock.guard_with(request).await.ok().flatten()
     }
 
     /// One more bare hold of the same owner, which may go away while it asks and while it gives back.
     async fn enter_again(&self, turn: &Turn) {
-        let lock = lock_of(turn.kind, turn.name, &self.clients[turn.task % CLIENTS]);
+        let lock = lock_of(turn, &self.clients[turn.task % CLIENTS]);
         let patience = ms(turn.entry_patience);
         match timeout(patience, lock.try_lock()).await {
             Ok(Ok(AcquireOutcome::Acquired)) => {}

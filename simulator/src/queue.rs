@@ -36,7 +36,7 @@ pub struct Queue {
 
 impl Queue {
     pub fn all(plan: &Plan, clients: &[Vec<Locks>]) -> Vec<Self> {
-        let fair = [Kind::Fair, Kind::FairMutex, Kind::FencedFair];
+        let fair = [Kind::Fair, Kind::FairMutex, Kind::FencedFair, Kind::Mixed];
         let turns = plan.turns().filter(|(_, turn)| fair.contains(&turn.kind));
         let names: BTreeSet<usize> = turns.map(|(_, turn)| turn.name).collect();
         let queue = |name| {

@@ -108,9 +108,9 @@ pub fn name_of((name, member): (usize, usize)) -> String {
 }
 
 /// The lock of a turn, by the client's connections to each server.
-pub fn lock_of(kind: Kind, name: usize, servers: &[Locks]) -> Arc<dyn RLock> {
-    let (first, own) = (&servers[0], name_of((name, 0)));
-    match kind {
+pub fn lock_of(turn: &Turn, servers: &[Locks]) -> Arc<dyn RLock> {
+    let (first, own, other) = (&servers[0], name_of((turn.name, 0)), name_of((turn.name, 1)));
+    match turn.kind {
         Kind::Mutex => Arc::new(first.mutex(&own)),
         Kind::Spin => Arc::new(first.spin_lock(&own, Backoff::default())),
         Kind::Fenced => Arc::new(first.fenced_lock(&own)),
@@ -124,8 +124,16 @@ pub fn lock_of(kind: Kind, name: usize, servers: &[Locks]) -> Arc<dyn RLock> {
         Kind::Value => Arc::new(first.group_lock(&own, VALUES[0])),
         Kind::Group => Arc::new(MultiLock::new(VALUES.map(|value| first.group_lock(&own, value)))),
         Kind::Multi => {
-            let members = [first.lock(&own), first.lock(&name_of((name, 1)))];
+            let members = [first.lock(&own), first.lock(&other)];
             Arc::new(MultiLock::new(members.map(|lock| Arc::new(lock) as Arc<dyn RLock>)))
+        }
+        Kind::Mixed => {
+            let other = servers[1].read_write_lock(&other).write();
+            Arc::new(MultiLock::new([Arc::new(first.fair_lock(&own)) as Arc<dyn RLock>, Arc::new(other)]))
+        }
+        Kind::Transaction => {
+            let id = format!("transaction{}", turn.task);
+            Arc::new(first.lock(&own).in_transaction(&id).expect("a good id"))
         }
         Kind::Red => {
             let members = servers.iter().take(SERVERS).map(|locks| locks.lock(&own));
@@ -170,13 +178,13 @@ pub async fn take(turn: &Turn, servers: &[Locks]) -> Result<Option<Held>, String
             let taken = acquire.guard().await;
             taken.map(|permits| permits.map(Held::Expirable)).map_err(|error| format!("{error:?}"))
         }
-        kind => {
+        _ => {
             let request = Request::default().wait(ms(turn.wait));
             let request = match turn.lease {
                 Some(lease) => request.lease(ms(lease)),
                 None => request,
             };
-            let taken = lock_of(kind, turn.name, servers).guard_with(request).await;
+            let taken = lock_of(turn, servers).guard_with(request).await;
             taken.map(|guard| guard.map(Held::Guard)).map_err(|error| format!("{error:?}"))
         }
     }

@@ -9,8 +9,11 @@ use super::list::Mutant;
 use super::patch::Copy;
 use crate::book::Verdict;
 
-/// So much of a core no run needs by far, of the stories or of others: what needs more does not end.
+/// So much of a core no run needs by far, of the quick stories or of others: what needs more does not end.
 const CPU_SECONDS: [u32; 2] = [20, 240];
+
+/// All stories once more for each right: 16 s, where all else of them is 1 s.
+const SLOW_STORY: &str = "lua::without_a_right_it_is_all_or_nothing";
 
 /// Suites about texts: they say nothing of what a script does.
 const ABOUT_TEXTS: [&str; 4] = ["house::", "tidy::", "scripts::", "choosing::"];
@@ -135,18 +138,19 @@ fn near(script: &str) -> &[&str] {
     }
 }
 
-/// The tests in the order in which they judge a script: the stories of its folder, all stories, the tests near it, the
-/// rest, those that take long.
-fn stages(tests: &[String], script: &str) -> [Vec<String>; 5] {
+/// The tests in the order in which they judge a script: the stories of its folder, all quick ones, the slow one, the
+/// tests near it, the rest, those that take long.
+fn stages(tests: &[String], script: &str) -> [Vec<String>; 6] {
     let stories = format!("lua::{}::", script.split('/').next().unwrap_or_default());
-    let mut stages = [const { Vec::new() }; 5];
+    let mut stages = [const { Vec::new() }; 6];
     for test in tests {
-        let stage = match test {
+        let stage = match test.as_str() {
             test if test.starts_with(&stories) => 0,
+            SLOW_STORY => 2,
             test if test.starts_with("lua::") => 1,
-            test if LONG.iter().any(|suite| test.starts_with(suite)) => 4,
-            test if near(script).iter().any(|part| test.contains(part)) => 2,
-            _ => 3,
+            test if LONG.iter().any(|suite| test.starts_with(suite)) => 5,
+            test if near(script).iter().any(|part| test.contains(part)) => 3,
+            _ => 4,
         };
         stages[stage].push(test.clone());
     }
@@ -170,10 +174,10 @@ pub fn judge(copy: &Copy<'_>, mutant: &Mutant, judges: &Judges) -> Verdict {
     };
     let (operators, others): (Vec<_>, Vec<_>) =
         judges.with_servers.iter().cloned().partition(|test| test.starts_with(OPERATORS));
-    // An operator's scripts have stories of their own, and no other suite uses them.
+    // An operator's scripts have stories, and no other suite uses them.
     let (rounds, last) = match (&mutant.equivalent, script.starts_with("admin/")) {
-        (Some(_), _) => (2, Vec::new()),
-        (None, true) => (1, operators),
+        (Some(_), _) => (3, Vec::new()),
+        (None, true) => (3, operators),
         (None, false) => (usize::MAX, others),
     };
     let stages = stages(&judges.embedded, script).into_iter().enumerate().take(rounds);
