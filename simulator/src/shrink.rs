@@ -1,6 +1,6 @@
-//! Makes a plan that fails smaller, as long as it fails: first the steps, then what each of them has beside.
+//! Makes a plan that fails smaller, as long as it fails: first the steps, then the kinds, then what each step has beside.
 
-use crate::plan::{End, Fault, Plan, Step, Turn, What};
+use crate::plan::{End, Fault, Kind, Plan, Step, Turn, What};
 
 /// The smallest plan found that still fails, after at most `tries` runs.
 pub fn shrink(plan: Plan, mut tries: usize, mut fails: impl FnMut(&Plan) -> bool) -> Plan {
@@ -32,17 +32,41 @@ pub fn shrink(plan: Plan, mut tries: usize, mut fails: impl FnMut(&Plan) -> bool
             }
             size /= 2;
         }
+        for (name, _) in best.kinds() {
+            let simple = with_locks(&best, name);
+            attempt(simple, &mut best);
+        }
         for at in 0..best.steps.len() {
-            for step in simpler(&best.steps[at]) {
+            // Each of what the one before has left.
+            let mut number = 0;
+            while let Some(step) = simpler(&best.steps[at]).into_iter().nth(number) {
                 let mut simple = best.clone();
                 simple.steps[at] = step;
                 attempt(simple, &mut best);
+                number += 1;
             }
         }
         if best == before {
             return best;
         }
     }
+}
+
+/// The same plan with locks of the simplest kind under this name: if what is there excludes each other, too.
+fn with_locks(plan: &Plan, of: usize) -> Plan {
+    let mut simple = plan.clone();
+    if plan.kinds().iter().any(|(name, kind)| *name == of && *kind >= Kind::Semaphore) {
+        return simple;
+    }
+    for step in &mut simple.steps {
+        match &mut step.what {
+            What::Turn(Turn { name, kind, .. }) | What::Fault(Fault::Force { name, kind, .. }) if *name == of => {
+                *kind = Kind::Lock;
+            }
+            _ => {}
+        }
+    }
+    simple
 }
 
 /// The same step with less in it.
@@ -103,5 +127,26 @@ fn simpler_fault(fault: &Fault) -> Vec<Fault> {
         Fault::ClockBack { server, by } => vec![Fault::ClockBack { server, by: by / 2 }],
         Fault::Rollback { server, age } => vec![Fault::Rollback { server, age: age / 2 }],
         _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{fault, turn, TURN};
+
+    /// What it takes is one turn of each of two names, and a fault.
+    #[test]
+    fn what_it_does_not_take_is_left_out() {
+        let of = |name, kind| turn(50, Turn { task: 2, name, kind, entries: 3, lease: Some(500), ..TURN });
+        let kinds = [(0, Kind::Read), (0, Kind::FencedWrite), (1, Kind::Semaphore), (1, Kind::Semaphore)];
+        let mut steps: Vec<Step> = kinds.into_iter().map(|(name, kind)| of(name, kind)).collect();
+        steps.push(fault(100, Fault::Force { client: 0, name: 0, kind: Kind::Read }));
+        let plan = Plan { seed: 1, lease: 3_000, confirmed: None, steps };
+        let names = |plan: &Plan| plan.turns().map(|(_, turn)| turn.name).collect::<std::collections::BTreeSet<_>>();
+        let small = shrink(plan, 1_000, |plan| names(plan).len() == 2 && plan.faults().count() == 1);
+        let left = |name, kind| turn(0, Turn { name, kind, work: 0, wait: 0, ..TURN });
+        let force = fault(0, Fault::Force { client: 0, name: 0, kind: Kind::Lock });
+        assert_eq!(small.steps, [left(0, Kind::Lock), left(1, Kind::Semaphore), force]);
     }
 }

@@ -1,12 +1,12 @@
-//! Redisson among processes of lockson, one of which stands still and one of which is killed: the simulator's oracle
-//! judges what all of them had.
+//! Redisson among processes of lockson, one of which stands still and one of which is killed, or whose primary is: the
+//! simulator's oracle judges what all of them had.
 
 use lockson_simulator::history::{History, Said, What, PROCESS};
 use lockson_simulator::plan::Kind as Wish;
 use lockson_simulator::take::name_of;
 use support::process::{clock, Signal};
 use support::worker::{Mode, Orders, Wanted, LEASE, SETTINGS};
-use tokio::sync::mpsc::{unbounded_channel, UnboundedSender};
+use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver, UnboundedSender};
 
 use crate::*;
 
@@ -23,7 +23,7 @@ const PERMITS: u32 = 2;
 /// The numbers of Redisson's tasks begin with this: higher than any process of lockson comes to.
 const JAVA: usize = 1_000;
 /// Of Redisson's permits, which nobody renews: longer than any is had.
-const PERMIT_LEASE: Duration = secs(300);
+const PERMIT_LEASE: Duration = secs(10);
 
 /// One thread of Redisson, which has each of these things in turn.
 struct Thread {
@@ -31,28 +31,35 @@ struct Thread {
     task: usize,
     wanted: Vec<Wanted>,
     lines: UnboundedSender<Said>,
+    /// How often it was answered by an error: another owner goes on, as this one may have what it does not know of.
+    failed: usize,
 }
 
 impl Thread {
-    async fn work(self, until: Instant) {
+    async fn work(mut self, until: Instant) -> usize {
         let mut rng = Rng::with_seed(self.task as u64);
         while Instant::now() < until {
             let (name, kinds) = &self.wanted[rng.usize(..self.wanted.len())];
-            let kind = kinds[rng.usize(..kinds.len())];
-            self.say(What::Asks { kind, name: *name });
-            self.turn(kind, &name_of((*name, 0)), ms(rng.u64(1..20))).await;
+            let (name, kind) = (*name, kinds[rng.usize(..kinds.len())]);
+            self.say(What::Asks { kind, name });
+            let done = self.turn(kind, &name_of((name, 0)), ms(rng.u64(1..20))).await;
             self.say(What::Leaves);
+            if let Err(why) = done {
+                println!("thread {} of Redisson: {why}", self.task);
+                self.failed += 1;
+            }
         }
+        self.failed
     }
 
     fn say(&self, what: What) {
         self.lines.send(Said { at: clock(), task: self.task, what }).unwrap();
     }
 
-    /// What it is told that it has, it has until it says that it gives it back: nothing is in the way of Redisson.
-    async fn turn(&self, kind: Wish, name: &str, work: Duration) {
-        let who = format!("history-{}", self.task);
-        let call = |object: &str, verb: &str| self.java.must(&who, object, name, verb);
+    /// What it is told that it has, it has until it says that it gives it back.
+    async fn turn(&self, kind: Wish, name: &str, work: Duration) -> Result<(), String> {
+        let who = format!("history-{}-{}", self.task, self.failed);
+        let call = |object: &str, verb: &str| self.java.call(&who, object, name, verb);
         let (object, verb) = match kind {
             Wish::Fair => ("fair_lock", "lock"),
             Wish::Read => ("read", "lock"),
@@ -63,40 +70,113 @@ impl Thread {
             Wish::PermitSemaphore => ("permits", &*format!("try_acquire 1 1000 {}", PERMIT_LEASE.as_millis())),
             _ => ("lock", "lock"),
         };
-        let given = call(object, verb).await;
+        let given = call(object, verb).await?;
         let permits = usize::from(matches!(object, "semaphore" | "permits"));
         if permits == 1 && matches!(given.as_str(), "" | "false" | "null") {
-            return;
+            return Ok(());
         }
         self.say(What::Has { permits, token: given.parse().ok() });
         sleep(work).await;
         self.say(What::Sure);
-        match kind {
+        let given = match kind {
             Wish::Semaphore => call(object, "release 1").await,
             Wish::PermitSemaphore => call(object, &format!("release {given}")).await,
             _ => call(object, "unlock").await,
         };
+        given.map(drop)
     }
 }
 
-/// Two processes of lockson: the first is killed, and another comes; the second stands still beyond its leases.
-async fn disturb(processes: &mut [Process], mut orders: Orders, until: Instant, history: &mut History) {
-    while Instant::now() + LEASE + secs(1) < until {
-        sleep(secs(1)).await;
-        processes[0].kill();
-        // Behind its last line nobody says more.
-        sleep(ms(100)).await;
-        listen(&processes[0], history);
-        orders.process += 2;
-        let next = start(&orders);
-        assert_eq!(next.line_within(SOON).await, "paused");
-        processes[1].signal(Signal::STOP);
-        sleep(LEASE + ms(300)).await;
-        processes[1].signal(Signal::CONT);
-        processes[0] = next;
-        processes[0].say("go");
+/// All that take part, and what they said.
+struct Run {
+    processes: Vec<Process>,
+    /// What the first process was started with.
+    first: Orders,
+    threads: Vec<JoinHandle<usize>>,
+    said: UnboundedReceiver<Said>,
+    history: History,
+    until: Instant,
+}
+
+impl Run {
+    /// They begin, and go on for a minute and a half; in a short run for a tenth, but for one round of what befalls them at
+    /// least. `settings` are Redisson's.
+    async fn start(world: &World, url: &str, settings: &str, names: usize) -> Self {
+        let locks = connect(client(), url).await;
+        let (mut history, seed) = (History::new(30_000), seed());
+        let wanted: Vec<Wanted> = (0..).zip(WANTED.map(<[_]>::to_vec)).take(names).collect();
+        assert!(locks.permit_semaphore(&name_of((4, 0))).try_set_permits(PERMITS).await.unwrap());
+        assert!(locks.semaphore(&name_of((5, 0))).try_set_permits(PERMITS).await.unwrap());
+        [4, 5].into_iter().for_each(|name| history.set_permits(name, PERMITS as usize));
+        let (url, latch, kept, ports) = (url.to_owned(), 6, Vec::new(), Vec::new());
+        let few = wanted.iter().map(|want| if want.0 == 5 { &wanted[0] } else { want }).cloned().collect();
+        let first = Orders { url, mode: Mode::Told, process: 0, wanted: few, latch, kept, ports, seed };
+        let second = Orders { process: 1, wanted: wanted.clone(), ..first.clone() };
+        let mut processes = vec![start(&first), start(&second)];
+        for process in &mut processes {
+            assert_eq!(process.line_within(SOON).await, "paused");
+            process.say("go");
+        }
+        let (lines, said) = unbounded_channel();
+        let until = Instant::now() + ms(soak(90_000) as u64).max(LEASE + secs(3));
+        let mut threads = Vec::new();
+        for (at, jvm) in world.jvms.iter().enumerate() {
+            let java = jvm.client(&first.url, settings).await;
+            for thread in 0..4 {
+                let task = (JAVA + at) * PROCESS + thread;
+                let (java, wanted, lines) = (java.clone(), wanted.clone(), lines.clone());
+                let thread = Thread { java, task, wanted, lines, failed: 0 };
+                threads.push(spawn_local(thread.work(until)));
+            }
+        }
+        Self { processes, first, threads, said, history, until }
     }
-    sleep(until.saturating_duration_since(Instant::now())).await;
+
+    /// Two processes of lockson: the first is killed, and another comes; the second stands still beyond its leases.
+    async fn disturb(&mut self) {
+        while Instant::now() + LEASE + secs(1) < self.until {
+            sleep(secs(1)).await;
+            self.processes[0].kill();
+            // Behind its last line nobody says more.
+            sleep(ms(100)).await;
+            listen(&self.processes[0], &mut self.history);
+            self.first.process += 2;
+            let next = start(&self.first);
+            assert_eq!(next.line_within(SOON).await, "paused");
+            self.processes[1].signal(Signal::STOP);
+            sleep(LEASE + ms(300)).await;
+            self.processes[1].signal(Signal::CONT);
+            self.processes[0] = next;
+            self.processes[0].say("go");
+        }
+    }
+
+    /// All end in time, and what they had was right. How many of Redisson's calls failed, and how much each side was given
+    /// behind this moment.
+    async fn end(mut self, since: u64) -> (usize, [usize; 2]) {
+        sleep(self.until.saturating_duration_since(Instant::now())).await;
+        let mut failed = 0;
+        for thread in self.threads {
+            failed += thread.await.unwrap();
+        }
+        for process in &mut self.processes {
+            process.say("pause");
+            eventually(SOON, "all rest", async || listen(process, &mut self.history)).await;
+        }
+        let mut by_java = [0, 0];
+        while let Ok(said) = self.said.try_recv() {
+            if matches!(said.what, What::Has { .. }) {
+                by_java[usize::from(said.at > since)] += 1;
+            }
+            self.history.note(said);
+        }
+        let later = self.history.given_since(since);
+        let (wrong, seed) = (self.history.judge(), self.first.seed);
+        let java: usize = by_java.iter().sum();
+        println!("history, seed {seed}: {} things were had, {java} by Java, wrong {wrong:?}", self.history.taken);
+        assert!(wrong.is_empty() && java > soak(100) && self.history.taken > 100 + java, "seed {seed}");
+        (failed, [by_java[1], later - by_java[1]])
+    }
 }
 
 /// Takes down what a process said. Whether it rests.
@@ -115,49 +195,24 @@ fn start(orders: &Orders) -> Process {
     Process::start("interop", "history", &["-", &serde_json::to_string(orders).unwrap()])
 }
 
-/// A minute and a half; in a short run a tenth, but one round of what befalls them at least.
+/// Nothing is in the way of Redisson.
 pub async fn what_all_had_is_right(world: Arc<World>) {
     let server = Server::with(&SETTINGS);
-    let (locks, mut history, seed) = (server.locks().await, History::new(30_000), seed());
-    let wanted: Vec<Wanted> = WANTED.iter().enumerate().map(|(name, kinds)| (name, kinds.to_vec())).collect();
-    assert!(locks.permit_semaphore(&name_of((4, 0))).try_set_permits(PERMITS).await.unwrap());
-    assert!(locks.semaphore(&name_of((5, 0))).try_set_permits(PERMITS).await.unwrap());
-    [4, 5].into_iter().for_each(|name| history.set_permits(name, PERMITS as usize));
-    let (url, latch, kept, ports) = (server.url(), 6, Vec::new(), Vec::new());
-    let mut few = wanted.clone();
-    few[5] = few[0].clone();
-    let first = Orders { url, mode: Mode::Told, process: 0, wanted: few, latch, kept, ports, seed };
-    let second = Orders { process: 1, wanted: wanted.clone(), ..first.clone() };
-    let mut processes = vec![start(&first), start(&second)];
-    for process in &mut processes {
-        assert_eq!(process.line_within(SOON).await, "paused");
-        process.say("go");
-    }
-    let (lines, mut said) = unbounded_channel();
-    let until = Instant::now() + ms(soak(90_000) as u64).max(LEASE + secs(3));
-    let mut threads = Vec::new();
-    for (at, jvm) in world.jvms.iter().enumerate() {
-        let java = jvm.client(&server.url(), "").await;
-        for thread in 0..4 {
-            let task = (JAVA + at) * PROCESS + thread;
-            let thread = Thread { java: java.clone(), task, wanted: wanted.clone(), lines: lines.clone() };
-            threads.push(spawn_local(thread.work(until)));
-        }
-    }
-    disturb(&mut processes, first, until, &mut history).await;
-    for thread in threads {
-        thread.await.unwrap();
-    }
-    for process in &mut processes {
-        process.say("pause");
-        eventually(SOON, "all rest", async || listen(process, &mut history)).await;
-    }
-    let mut by_java = 0;
-    while let Ok(said) = said.try_recv() {
-        by_java += usize::from(matches!(said.what, What::Has { .. }));
-        history.note(said);
-    }
-    let wrong = history.judge();
-    println!("history, seed {seed}: {} things were had, {by_java} by Java, wrong {wrong:?}", history.taken);
-    assert!(wrong.is_empty() && by_java > soak(100) && history.taken > 100 + by_java, "seed {seed}");
+    let mut run = Run::start(&world, &server.url(), "", WANTED.len()).await;
+    run.disturb().await;
+    assert_eq!(run.end(0).await.0, 0, "calls of Redisson's that failed");
+}
+
+/// A primary is killed, and takes with it what its replica had not heard of; without permits that would stay taken then.
+pub async fn a_failover_takes_no_more_than_it_may(world: Arc<World>) {
+    let place = tokio::task::spawn_blocking(|| Arc::new(Place::sentinels(&SETTINGS))).await.unwrap();
+    let mut run = Run::start(&world, &place.url(), "watchdog=4000", WANTED.len() - 1).await;
+    sleep(secs(2)).await;
+    let (doomed, from) = (place.clone(), clock());
+    tokio::task::spawn_blocking(move || doomed.fail_over()).await.unwrap();
+    let over = clock();
+    run.history.fault((from, over), true);
+    let (failed, later) = run.end(over).await;
+    println!("history: {failed} calls of Redisson's failed; behind the failover had {later:?}");
+    assert!(later.iter().all(|given| *given > 20), "all go on: {later:?}");
 }

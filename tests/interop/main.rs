@@ -205,7 +205,7 @@ const ON_ONE_SERVER: [&[Case]; 5] = [
     },
     &cases! { fair: scores_do_not_drift; read_write: readers_of_both_keep_each_other; },
     &cases! { soak: counters_are_exact_and_nothing_is_left; },
-    &cases! { history: what_all_had_is_right; },
+    &cases! { history: what_all_had_is_right a_failover_takes_no_more_than_it_may; },
 ];
 
 /// Behind sentinels and in a cluster, in the same way.

@@ -21,9 +21,14 @@ impl Place {
     pub fn start(name: &str) -> Place {
         match name {
             "single" => Place::Single(Server::start()),
-            "Sentinel" => Place::Sentinel(Sentinels::start(SILENCE)),
+            "Sentinel" => Place::sentinels(&[]),
             _ => Place::Cluster(Cluster::start(1, SILENCE)),
         }
+    }
+
+    /// A primary and replicas of these settings, and those who watch them.
+    pub fn sentinels(settings: &[(&str, &str)]) -> Place {
+        Place::Sentinel(Sentinels::of(&support::server::program(), SILENCE, settings))
     }
 
     pub fn name(&self) -> &'static str {
