@@ -157,7 +157,7 @@ fn stages(tests: &[String], script: &str) -> [Vec<String>; 6] {
     stages
 }
 
-/// Of one that is listed as equivalent, only the stories are asked: all others would say nothing, at length.
+/// Of one that is listed as equivalent, only the quick stories are asked: all others would say nothing, at length.
 pub fn judge(copy: &Copy<'_>, mutant: &Mutant, judges: &Judges) -> Verdict {
     let Mutant { script, text, .. } = mutant;
     {
@@ -176,7 +176,7 @@ pub fn judge(copy: &Copy<'_>, mutant: &Mutant, judges: &Judges) -> Verdict {
         judges.with_servers.iter().cloned().partition(|test| test.starts_with(OPERATORS));
     // An operator's scripts have stories, and no other suite uses them.
     let (rounds, last) = match (&mutant.equivalent, script.starts_with("admin/")) {
-        (Some(_), _) => (3, Vec::new()),
+        (Some(_), _) => (2, Vec::new()),
         (None, true) => (3, operators),
         (None, false) => (usize::MAX, others),
     };

@@ -1,6 +1,7 @@
 //! What a mistake in a Lua script would be: each operator makes changes of one kind, of which a mutant has one.
 //!
-//! Left alone are the places of KEYS and ARGV, the names of commands, what errors say, and how much a scan looks at.
+//! Left alone are the places of KEYS and ARGV, the names of commands, what errors say, how much a scan looks at, and the
+//! numbers in a question for a right: no command gets them.
 
 use std::ops::Range;
 
@@ -42,6 +43,8 @@ const FOREIGN: [&str; 8] =
     ["'ERR '", "'its hash has too many fields'", "'table'", "'number'", "'string'", "'err'", "'ok'", "'none'"];
 /// What tells others, and answers how many heard it.
 const TELLS: [&str; 5] = ["announce", "announce_writer", "after_reader", "tell", "wake"];
+/// What asks for a right.
+const ASKS: [&str; 2] = ["acl_check_cmd", "forbidden"];
 const WRITES: [&str; 20] = [
     "DECRBY",
     "DEL",
@@ -128,7 +131,27 @@ impl Source<'_> {
         }
     }
 
+    /// Whether what stands there is an argument of such a question.
+    fn is_asked(&self, at: usize) -> bool {
+        let mut depth = 0_usize;
+        for place in (0..at).rev() {
+            match self.word(place) {
+                ")" | "]" | "}" => depth += 1,
+                "(" if depth == 0 => return ASKS.contains(&self.before(place)),
+                "(" | "[" | "{" => match depth.checked_sub(1) {
+                    Some(less) => depth = less,
+                    None => return false,
+                },
+                _ => {}
+            }
+        }
+        false
+    }
+
     fn count(&mut self, at: usize) {
+        if self.is_asked(at) {
+            return;
+        }
         let token = &self.tokens[at];
         let word = self.word(at).to_owned();
         let index = self.before(at) == "[" && ["KEYS", "ARGV"].contains(&self.before(at - 1));
