@@ -137,6 +137,12 @@ crate::lua::stories! {
         "read/admit k w t n / o 5000 p 3000 q 2000 r 3000 -> 1 1 0 1 0 | k{mode=read o=1 p=2 q=1 r=3}/5000 \
           {k}:o:rwlock_timeout:1=1/5000 {k}:p:rwlock_timeout:1=1/3000 {k}:q:rwlock_timeout:1=1/2000"
     }
+    whose_hold_has_ended_comes_in_anew {
+        "HSET k mode read o 1 p 1"
+        "SET {k}:p:rwlock_timeout:1 1"
+        "read/admit k w t n / o 5000 -> 1 1 | k{mode=read o=1 p=1}/5000 {k}:o:rwlock_timeout:1=1/5000 \
+          {k}:p:rwlock_timeout:1=1"
+    }
     who_is_in_is_told_so_beside_a_writer {
         "HSET k mode write o:write 1 o 1"
         "SET {k}:o:rwlock_timeout:1 1"
@@ -344,6 +350,15 @@ crate::lua::stories! {
         "read/renew l {l}:o:rwlock_timeout:1 k {k}:o:rwlock_timeout:1 / o 5000 o 9500 -> 1 0 1 | k{mode=read \
           o=2}/9500 l{mode=read o=1} {k}:o:rwlock_timeout:1=1/9500 {k}:o:rwlock_timeout:2=1/9500"
         "read/renew k {k}:x:rwlock_timeout:1 / x 5000 -> 1 0"
+    }
+    who_entered_very_often_is_renewed_in_part {
+        "HSET k mode read o 240 p 240 q 10"
+        "lua for i = 1, 490 do redis.call('SET', '{k}:' .. (i <= 240 and 'o' or i <= 480 and 'p' or 'q') .. \
+          ':rwlock_timeout:' .. (i - 1) % 240 + 1, '1', 'PX', 1000) end"
+        "read/renew k {k}:o:rwlock_timeout:1 k {k}:p:rwlock_timeout:1 k {k}:q:rwlock_timeout:1 / o 5000 p 5000 q 5000 \
+          -> 1 1 1 1 | *"
+        "lua for i = 1, 490 do local ttl = redis.call('PTTL', '{k}:' .. (i <= 240 and 'o' or i <= 480 and 'p' or 'q') \
+          .. ':rwlock_timeout:' .. (i - 1) % 240 + 1) assert(ttl == (i <= 488 and 5000 or 1000), i .. ' ' .. ttl) end"
     }
     the_hash_outlives_a_renewed_read_hold {
         "HSET k mode write o:write 1 o 1"
