@@ -1,4 +1,4 @@
-//! Makes a plan that fails smaller, as long as it fails: first the steps, then the kinds, then what each step has beside.
+//! Makes a plan that fails smaller, as long as it fails: first the steps, then kinds, then what each has beside.
 
 use crate::plan::{End, Fault, Kind, Plan, Step, Turn, What};
 

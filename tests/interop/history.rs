@@ -99,8 +99,8 @@ struct Run {
 }
 
 impl Run {
-    /// They begin, and go on for a minute and a half; in a short run for a tenth, but for one round of what befalls them at
-    /// least. `settings` are Redisson's.
+    /// They begin, and go on for a minute and a half; in a short run for a tenth, but for one round of what befalls
+    /// them at least. `settings` are Redisson's.
     async fn start(world: &World, url: &str, settings: &str, names: usize) -> Self {
         let locks = connect(client(), url).await;
         let (mut history, seed) = (History::new(30_000), seed());
@@ -151,8 +151,8 @@ impl Run {
         }
     }
 
-    /// All end in time, and what they had was right. How many of Redisson's calls failed, and how much each side was given
-    /// behind this moment.
+    /// All end in time, and what they had was right. How many of Redisson's calls failed, and how much each side was
+    /// given behind this moment.
     async fn end(mut self, since: u64) -> (usize, [usize; 2]) {
         sleep(self.until.saturating_duration_since(Instant::now())).await;
         let mut failed = 0;
@@ -203,7 +203,7 @@ pub async fn what_all_had_is_right(world: Arc<World>) {
     assert_eq!(run.end(0).await.0, 0, "calls of Redisson's that failed");
 }
 
-/// A primary is killed, and takes with it what its replica had not heard of; without permits that would stay taken then.
+/// A primary is killed, and takes with it what its replica had not heard of; without permits that would stay taken.
 pub async fn a_failover_takes_no_more_than_it_may(world: Arc<World>) {
     let place = tokio::task::spawn_blocking(|| Arc::new(Place::sentinels(&SETTINGS))).await.unwrap();
     let mut run = Run::start(&world, &place.url(), "watchdog=4000", WANTED.len() - 1).await;

@@ -1,7 +1,7 @@
 //! What a mistake in a Lua script would be: each operator makes changes of one kind, of which a mutant has one.
 //!
-//! Left alone are the places of KEYS and ARGV, the names of commands, what errors say, how much a scan looks at, and the
-//! numbers in a question for a right: no command gets them.
+//! Left alone are the places of KEYS and ARGV, the names of commands, what errors say, how much a scan looks at, and
+//! the numbers in a question for a right: no command gets them.
 
 use std::ops::Range;
 
