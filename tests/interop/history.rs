@@ -58,7 +58,8 @@ impl Thread {
 
     /// What it is told that it has, it has until it says that it gives it back.
     async fn turn(&self, kind: Wish, name: &str, work: Duration) -> Result<(), String> {
-        let who = format!("history-{}-{}", self.task, self.failed);
+        // A thread of its own: one that waits for another run's lock would not give back this one's.
+        let who = format!("{}-{}-{}", self.java.name(), self.task, self.failed);
         let call = |object: &str, verb: &str| self.java.call(&who, object, name, verb);
         let (object, verb) = match kind {
             Wish::Fair => ("fair_lock", "lock"),

@@ -140,6 +140,10 @@ crate::lua::stories! {
     whose_hold_has_ended_comes_in_anew {
         "HSET k mode read o 1 p 1"
         "SET {k}:p:rwlock_timeout:1 1"
+        "ZADD w now+9000 x:write"
+        "PEXPIRE w 90000"
+        "read/admit k w t n / o 5000 -> 1 0"
+        "DEL w"
         "read/admit k w t n / o 5000 -> 1 1 | k{mode=read o=1 p=1}/5000 {k}:o:rwlock_timeout:1=1/5000 \
           {k}:p:rwlock_timeout:1=1"
     }
