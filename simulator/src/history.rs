@@ -144,11 +144,6 @@ impl History {
         self.troubles.push(span);
     }
 
-    /// How much was given behind this moment, in nanoseconds, of what was not judged yet.
-    pub fn given_since(&self, since: u64) -> usize {
-        self.said.iter().filter(|said| said.at > since && matches!(said.what, What::Has { .. })).count()
-    }
-
     /// What is wrong with it. Nobody has anything now, so it is forgotten, but for the tokens.
     pub fn judge(&mut self) -> Vec<String> {
         let mut said = std::mem::take(&mut self.said);

@@ -1,6 +1,8 @@
 //! Redisson among processes of lockson, one of which stands still and one of which is killed, or whose primary is: the
 //! simulator's oracle judges what all of them had.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use lockson_simulator::history::{History, Said, What, PROCESS};
 use lockson_simulator::plan::Kind as Wish;
 use lockson_simulator::take::name_of;
@@ -36,9 +38,9 @@ struct Thread {
 }
 
 impl Thread {
-    async fn work(mut self, until: Instant) -> usize {
+    async fn work(mut self, is_over: Arc<AtomicBool>) -> usize {
         let mut rng = Rng::with_seed(self.task as u64);
-        while Instant::now() < until {
+        while !is_over.load(Ordering::Relaxed) {
             let (name, kinds) = &self.wanted[rng.usize(..self.wanted.len())];
             let (name, kind) = (*name, kinds[rng.usize(..kinds.len())]);
             self.say(What::Asks { kind, name });
@@ -88,15 +90,48 @@ impl Thread {
     }
 }
 
-/// All that take part, and what they said.
+/// What all said.
+struct Book {
+    history: History,
+    by_java: usize,
+    /// What lockson and Java were given behind this moment.
+    since: u64,
+    given: [usize; 2],
+}
+
+impl Book {
+    fn note(&mut self, said: Said) {
+        if matches!(said.what, What::Has { .. }) {
+            let is_java = usize::from(said.task >= JAVA * PROCESS);
+            self.by_java += is_java;
+            self.given[is_java] += usize::from(said.at > self.since);
+        }
+        self.history.note(said);
+    }
+
+    /// Takes down what a process said. Whether it rests.
+    fn listen(&mut self, process: &Process) -> bool {
+        let mut rests = false;
+        while let Some(line) = process.try_line() {
+            rests |= line == "paused";
+            if line.starts_with('{') {
+                self.note(serde_json::from_str(&line).unwrap());
+            }
+        }
+        rests
+    }
+}
+
+/// All that take part.
 struct Run {
     processes: Vec<Process>,
     /// What the first process was started with.
     first: Orders,
     threads: Vec<JoinHandle<usize>>,
     said: UnboundedReceiver<Said>,
-    history: History,
+    book: Book,
     until: Instant,
+    is_over: Arc<AtomicBool>,
 }
 
 impl Run {
@@ -120,17 +155,18 @@ impl Run {
         }
         let (lines, said) = unbounded_channel();
         let until = Instant::now() + ms(soak(90_000) as u64).max(LEASE + secs(3));
-        let mut threads = Vec::new();
+        let (mut threads, is_over) = (Vec::new(), Arc::new(AtomicBool::new(false)));
         for (at, jvm) in world.jvms.iter().enumerate() {
             let java = jvm.client(&first.url, settings).await;
             for thread in 0..4 {
                 let task = (JAVA + at) * PROCESS + thread;
                 let (java, wanted, lines) = (java.clone(), wanted.clone(), lines.clone());
                 let thread = Thread { java, task, wanted, lines, failed: 0 };
-                threads.push(spawn_local(thread.work(until)));
+                threads.push(spawn_local(thread.work(is_over.clone())));
             }
         }
-        Self { processes, first, threads, said, history, until }
+        let book = Book { history, by_java: 0, since: u64::MAX, given: [0, 0] };
+        Self { processes, first, threads, said, book, until, is_over }
     }
 
     /// Two processes of lockson: the first is killed, and another comes; the second stands still beyond its leases.
@@ -140,7 +176,7 @@ impl Run {
             self.processes[0].kill();
             // Behind its last line nobody says more.
             sleep(ms(100)).await;
-            listen(&self.processes[0], &mut self.history);
+            self.book.listen(&self.processes[0]);
             self.first.process += 2;
             let next = start(&self.first);
             assert_eq!(next.line_within(SOON).await, "paused");
@@ -152,44 +188,45 @@ impl Run {
         }
     }
 
-    /// All end in time, and what they had was right. How many of Redisson's calls failed, and how much each side was
-    /// given behind this moment.
-    async fn end(mut self, since: u64) -> (usize, [usize; 2]) {
+    /// Both sides are given things behind this moment.
+    async fn go_on(&mut self, since: u64) {
+        self.book.since = since;
+        eventually(SOON, "all go on", async || {
+            self.hear();
+            self.book.given.iter().all(|given| *given > 20)
+        })
+        .await;
+    }
+
+    fn hear(&mut self) {
+        for process in &self.processes {
+            self.book.listen(process);
+        }
+        while let Ok(said) = self.said.try_recv() {
+            self.book.note(said);
+        }
+    }
+
+    /// All end in time, and what they had was right. How many of Redisson's calls failed.
+    async fn end(mut self) -> usize {
         sleep(self.until.saturating_duration_since(Instant::now())).await;
+        self.hear();
+        self.is_over.store(true, Ordering::Relaxed);
         let mut failed = 0;
-        for thread in self.threads {
+        for thread in std::mem::take(&mut self.threads) {
             failed += thread.await.unwrap();
         }
         for process in &mut self.processes {
             process.say("pause");
-            eventually(SOON, "all rest", async || listen(process, &mut self.history)).await;
+            eventually(SOON, "all rest", async || self.book.listen(process)).await;
         }
-        let mut by_java = [0, 0];
-        while let Ok(said) = self.said.try_recv() {
-            if matches!(said.what, What::Has { .. }) {
-                by_java[usize::from(said.at > since)] += 1;
-            }
-            self.history.note(said);
-        }
-        let later = self.history.given_since(since);
-        let (wrong, seed) = (self.history.judge(), self.first.seed);
-        let java: usize = by_java.iter().sum();
-        println!("history, seed {seed}: {} things were had, {java} by Java, wrong {wrong:?}", self.history.taken);
-        assert!(wrong.is_empty() && java > soak(100) && self.history.taken > 100 + java, "seed {seed}");
-        (failed, [by_java[1], later - by_java[1]])
+        self.hear();
+        let (wrong, seed, java) = (self.book.history.judge(), self.first.seed, self.book.by_java);
+        let taken = self.book.history.taken;
+        println!("history, seed {seed}: {taken} things were had, {java} by Java, wrong {wrong:?}");
+        assert!(wrong.is_empty() && java > soak(100) && taken > 100 + java, "seed {seed}");
+        failed
     }
-}
-
-/// Takes down what a process said. Whether it rests.
-fn listen(process: &Process, history: &mut History) -> bool {
-    let mut rests = false;
-    while let Some(line) = process.try_line() {
-        rests |= line == "paused";
-        if line.starts_with('{') {
-            history.note(serde_json::from_str(&line).unwrap());
-        }
-    }
-    rests
 }
 
 fn start(orders: &Orders) -> Process {
@@ -201,7 +238,7 @@ pub async fn what_all_had_is_right(world: Arc<World>) {
     let server = Server::with(&SETTINGS);
     let mut run = Run::start(&world, &server.url(), "", WANTED.len()).await;
     run.disturb().await;
-    assert_eq!(run.end(0).await.0, 0, "calls of Redisson's that failed");
+    assert_eq!(run.end().await, 0, "calls of Redisson's that failed");
 }
 
 /// A primary is killed, and takes with it what its replica had not heard of; without permits that would stay taken.
@@ -212,8 +249,7 @@ pub async fn a_failover_takes_no_more_than_it_may(world: Arc<World>) {
     let (doomed, from) = (place.clone(), clock());
     tokio::task::spawn_blocking(move || doomed.fail_over()).await.unwrap();
     let over = clock();
-    run.history.fault((from, over), true);
-    let (failed, later) = run.end(over).await;
-    println!("history: {failed} calls of Redisson's failed; behind the failover had {later:?}");
-    assert!(later.iter().all(|given| *given > 20), "all go on: {later:?}");
+    run.book.history.fault((from, over), true);
+    run.go_on(over).await;
+    println!("history: {} calls of Redisson's failed", run.end().await);
 }
