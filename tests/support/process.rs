@@ -109,6 +109,11 @@ impl Process {
         self.lines.try_recv().ok()
     }
 
+    /// All that it printed until its end, which this waits for.
+    pub fn last_lines(&self) -> impl Iterator<Item = String> + '_ {
+        self.lines.iter()
+    }
+
     /// The next line that it prints, where the thread has other work until then.
     pub async fn line_within(&self, limit: Duration) -> String {
         let mut line = None;

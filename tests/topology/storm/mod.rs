@@ -310,7 +310,7 @@ impl<D: Deployment> Storm<D> {
             }
             Fault::KillProcess => {
                 self.processes[0].kill();
-                self.listen();
+                self.processes[0].last_lines().for_each(|line| self.book.note(&line));
                 let Orders { process, kept, .. } = &mut self.orders[0];
                 self.book.latest.retain(|task, _| task / PROCESS != *process);
                 self.book.kept.retain(|name, _| !kept.contains(name));
