@@ -114,11 +114,15 @@ impl Book {
         let mut rests = false;
         while let Some(line) = process.try_line() {
             rests |= line == "paused";
-            if line.starts_with('{') {
-                self.note(serde_json::from_str(&line).unwrap());
-            }
+            self.hear(&line);
         }
         rests
+    }
+
+    fn hear(&mut self, line: &str) {
+        if line.starts_with('{') {
+            self.note(serde_json::from_str(line).unwrap());
+        }
     }
 }
 
@@ -174,9 +178,7 @@ impl Run {
         while Instant::now() + LEASE + secs(1) < self.until {
             sleep(secs(1)).await;
             self.processes[0].kill();
-            // Behind its last line nobody says more.
-            sleep(ms(100)).await;
-            self.book.listen(&self.processes[0]);
+            self.processes[0].last_lines().for_each(|line| self.book.hear(&line));
             self.first.process += 2;
             let next = start(&self.first);
             assert_eq!(next.line_within(SOON).await, "paused");
