@@ -23,9 +23,12 @@ const FAMILIES: [&[Kind]; 16] = [
     &[Kind::Semaphore],
     &[Kind::PermitSemaphore],
 ];
-/// What every eighth plan has under its first name: all others are what they were before these came.
-const LATER: [&[Kind]; 2] =
-    [&[Kind::Transaction, Kind::Transaction, Kind::Lock], &[Kind::Mixed, Kind::Mixed, Kind::Fair]];
+/// What some plans have under their first name: all others are what they were before these came.
+const LATER: [&[Kind]; 3] = [
+    &[Kind::Transaction, Kind::Transaction, Kind::Lock],
+    &[Kind::Mixed, Kind::Mixed, Kind::Fair],
+    &[Kind::Downgrade, Kind::Downgrade, Kind::Read, Kind::Write],
+];
 const LATCH: &[Kind] = &[Kind::CountDown, Kind::Await];
 /// What a script may be denied.
 const RIGHTS: [&str; 16] = [
@@ -61,8 +64,10 @@ impl Plan {
     pub fn of(seed: u64, only: Option<Kind>) -> Self {
         let mut rng = Rng::with_seed(seed);
         let mut families: Vec<_> = (0..1 + rng.usize(..2)).map(|_| family(&mut rng, only)).collect();
-        if only.is_none() && seed % 8 == 7 {
-            families[0] = one_of(&mut rng, &LATER);
+        match seed % 16 {
+            7 | 15 if only.is_none() => families[0] = one_of(&mut rng, &LATER[..2]),
+            3 if only.is_none() => families[0] = LATER[2],
+            _ => {}
         }
         let lease = one_of(&mut rng, &[3_000, 3_000, 30_000, 300_000]);
         // Votes need no replica, latches wait for none, and one server of several has one.

@@ -259,7 +259,7 @@ async fn force(name: &str, kind: Kind, locks: &Locks) {
     let _ = match kind {
         Kind::Fair | Kind::FairMutex | Kind::FencedFair | Kind::Mixed => locks.fair_lock(name).force_unlock().await,
         Kind::Read => locks.read_write_lock(name).read().force_unlock().await,
-        Kind::Write | Kind::FencedWrite => locks.read_write_lock(name).write().force_unlock().await,
+        Kind::Write | Kind::FencedWrite | Kind::Downgrade => locks.read_write_lock(name).write().force_unlock().await,
         Kind::Plain => locks.plain_lock(name).force_unlock().await,
         Kind::Value | Kind::Group => locks.group_lock(name, VALUES[0]).force_unlock().await,
         Kind::Semaphore | Kind::PermitSemaphore | Kind::CountDown | Kind::Await | Kind::Red => Ok(false),

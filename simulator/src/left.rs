@@ -39,7 +39,8 @@ impl Left<'_> {
         }
         // What a reader left that may not go, and died, is in nobody's way.
         let is_denied = world.plan.faults().any(|(_, fault)| matches!(fault, Fault::Deny { .. }));
-        let has_readers = is_denied && world.plan.kinds().iter().any(|(_, kind)| *kind == Kind::Read);
+        let has_readers =
+            is_denied && world.plan.kinds().iter().any(|(_, kind)| matches!(kind, Kind::Read | Kind::Downgrade));
         self.look("a lock is left", |key, ttl| (is_lock(key) && !has_readers) || (ttl == -1 && !stays(key)));
         self.counts();
         self.permits();

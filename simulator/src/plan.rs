@@ -59,6 +59,8 @@ pub enum Kind {
     Read,
     Write,
     FencedWrite,
+    /// A writer that enters as a reader too, and then reads on without its write hold.
+    Downgrade,
     /// A value of a group.
     Value,
     /// A lock in a transaction of the task.
@@ -89,7 +91,7 @@ impl Kind {
 }
 
 /// All of them.
-pub const KINDS: [Kind; 21] = [
+pub const KINDS: [Kind; 22] = [
     Kind::Lock,
     Kind::Mutex,
     Kind::Spin,
@@ -101,6 +103,7 @@ pub const KINDS: [Kind; 21] = [
     Kind::Read,
     Kind::Write,
     Kind::FencedWrite,
+    Kind::Downgrade,
     Kind::Value,
     Kind::Transaction,
     Kind::Multi,

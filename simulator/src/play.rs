@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lockson::{AcquireOutcome, EmbeddedServer, Guard, LockError, Locks, QueryError, Replicas, Request, UnlockError};
-use lockson_embedded::{Commit, Value};
+use lockson_embedded::Commit;
 use tokio::time::{sleep, sleep_until, timeout, Instant};
 
 use crate::faults::Weatherman;
@@ -252,35 +252,37 @@ impl World {
         };
         match taken {
             Ok(Some(held)) => {
-                let keys = match turn.kind {
-                    Kind::Multi | Kind::Mixed | Kind::Group => vec![(turn.name, 0), (turn.name, 1)],
-                    _ => vec![(turn.name, 0)],
-                };
                 let held = Arc::new(held);
-                let hold = |judge: &Judge| Hold {
-                    task: turn.task,
-                    kind: turn.kind,
-                    keys,
-                    asked: asked.0,
-                    sent: judge.now(),
-                    lease: judge.longest(turn.lease),
-                    lost: None,
-                    is_worked: false,
-                    is_fixed: turn.lease.is_some() && turn.entries == 0 && turn.limited.is_none(),
-                    is_renewed: turn.lease.is_none(),
-                    over: None,
-                    held: held.clone(),
-                };
-                {
-                    let mut judge = self.judge.lock().unwrap();
-                    let hold = hold(&judge);
-                    judge.enters(hold);
-                }
+                self.enters(turn, asked.0, held.clone());
                 self.hold(turn, held).await;
             }
             Ok(None) => self.judge.lock().unwrap().note(&format!("task {} finds it busy", turn.task)),
             Err(error) => self.error(turn, &error),
         }
+    }
+
+    /// A task has what it asked for.
+    fn enters(&self, turn: &Turn, asked: u64, held: Arc<Held>) {
+        let keys = match turn.kind {
+            Kind::Multi | Kind::Mixed | Kind::Group => vec![(turn.name, 0), (turn.name, 1)],
+            _ => vec![(turn.name, 0)],
+        };
+        let mut judge = self.judge.lock().unwrap();
+        let hold = Hold {
+            task: turn.task,
+            kind: turn.kind,
+            keys,
+            asked,
+            sent: judge.now(),
+            lease: judge.longest(turn.lease),
+            lost: None,
+            is_worked: false,
+            is_fixed: turn.lease.is_some() && turn.entries == 0 && turn.limited.is_none(),
+            is_renewed: turn.lease.is_none(),
+            over: None,
+            held,
+        };
+        judge.enters(hold);
     }
 
     fn error(&self, turn: &Turn, error: &str) {
@@ -295,7 +297,7 @@ impl World {
         }
     }
 
-    async fn hold(&self, turn: &Turn, held: Arc<Held>) {
+    async fn hold(&self, turn: &Turn, mut held: Arc<Held>) {
         let second = match turn.limited {
             Some(limit) if held.excludes() => self.enter_for(turn, limit).await,
             _ => None,
@@ -309,6 +311,9 @@ impl World {
                 }
                 self.judge.lock().unwrap().look();
             }
+        }
+        if turn.kind == Kind::Downgrade {
+            held = self.downgrades(turn, held).await;
         }
         if let End::Extend(lease) = turn.end {
             self.judge.lock().unwrap().extends(turn.task);
@@ -330,6 +335,23 @@ impl World {
                 self.error(turn, &given);
             }
         }
+    }
+
+    /// Enters as a reader too, gives the write hold back, and reads on.
+    async fn downgrades(&self, turn: &Turn, written: Arc<Held>) -> Arc<Held> {
+        let reader = Turn { kind: Kind::Read, wait: 0, ..*turn };
+        let asked = self.judge.lock().unwrap().now();
+        let Ok(Some(read)) = take(&reader, &self.clients[turn.task % CLIENTS]).await else { return written };
+        let read = Arc::new(read);
+        self.judge.lock().unwrap().leaves(turn.task);
+        self.enters(&reader, asked, read.clone());
+        match (turn.end, Arc::into_inner(written)) {
+            (End::Drop, written) => drop(written),
+            (_, Some(written)) => self.error(turn, &written.give_back().await),
+            _ => {}
+        }
+        self.works(&reader, &read).await;
+        read
     }
 
     async fn give_back_within(&self, turn: &Turn, held: Held, limit: u64) {
@@ -406,7 +428,7 @@ fn note(judge: &mut Judge, commit: &Commit<'_>) {
     judge.trace.add(&*call.sha);
     call.keys.iter().chain(&call.args).for_each(|word| judge.trace.add(word));
     match commit.result {
-        Ok(value) => value_into(judge, value),
+        Ok(value) => judge.trace.add_value(value),
         Err(text) => judge.trace.add(text),
     }
     if judge.loud {
@@ -420,14 +442,5 @@ fn note(judge: &mut Judge, commit: &Commit<'_>) {
             call.args,
             commit.result
         );
-    }
-}
-
-fn value_into(judge: &mut Judge, value: &Value) {
-    match value {
-        Value::Nil => judge.trace.add("nil"),
-        Value::Int(value) => judge.trace.add(value.to_le_bytes()),
-        Value::Bulk(text) | Value::Status(text) | Value::Error(text) => judge.trace.add(text),
-        Value::List(items) => items.iter().for_each(|item| value_into(judge, item)),
     }
 }

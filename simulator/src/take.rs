@@ -119,7 +119,7 @@ pub fn lock_of(turn: &Turn, servers: &[Locks]) -> Arc<dyn RLock> {
         Kind::FairMutex => Arc::new(first.fair_mutex(&own)),
         Kind::FencedFair => Arc::new(first.fair_lock(&own).fenced()),
         Kind::Read => Arc::new(first.read_write_lock(&own).read()),
-        Kind::Write => Arc::new(first.read_write_lock(&own).write()),
+        Kind::Write | Kind::Downgrade => Arc::new(first.read_write_lock(&own).write()),
         Kind::FencedWrite => Arc::new(first.read_write_lock(&own).write().fenced()),
         Kind::Value => Arc::new(first.group_lock(&own, VALUES[0])),
         Kind::Group => Arc::new(MultiLock::new(VALUES.map(|value| first.group_lock(&own, value)))),

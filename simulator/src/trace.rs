@@ -1,5 +1,7 @@
 //! What a run was, as one number: each script with its answer, and each thing that a task did, with their moments.
 
+use lockson_embedded::Value;
+
 /// FNV-1a of all that was noted. (The standard library's hash may change.)
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Trace(pub u64);
@@ -15,6 +17,15 @@ impl Trace {
         // One more, so that two words are not taken for one.
         for byte in bytes.as_ref().iter().copied().chain([0xff]) {
             self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    }
+
+    pub fn add_value(&mut self, value: &Value) {
+        match value {
+            Value::Nil => self.add("nil"),
+            Value::Int(value) => self.add(value.to_le_bytes()),
+            Value::Bulk(text) | Value::Status(text) | Value::Error(text) => self.add(text),
+            Value::List(items) => items.iter().for_each(|item| self.add_value(item)),
         }
     }
 }
