@@ -6,9 +6,9 @@ use tokio::time::{sleep_until, timeout, Duration, Instant};
 
 use crate::judge::Damage;
 use crate::plan::{Fault, Kind, Plan, TIMEOUT};
-use crate::play::World;
 use crate::road::Weather;
 use crate::take::{name_of, VALUES};
+use crate::world::World;
 
 enum Act {
     /// What a later rollback brings back.

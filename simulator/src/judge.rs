@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::gate::Gate;
 use crate::plan::{Fault, Kind, CLIENTS, TIMEOUT};
 use crate::trace::Trace;
-use crate::wake::{Waits, SETTLED};
+use crate::waits::{Waits, SETTLED};
 
 /// Who works under a hold that is lost is told so soon.
 const TOLD: u64 = 500;

@@ -5,14 +5,12 @@ use std::time::Duration;
 use lockson_embedded::Value;
 use tokio::time::sleep;
 
-use crate::plan::{Fault, Kind, Turn, TURN};
-use crate::play::{World, PERMITS};
+use crate::plan::{Fault, Kind, Turn, PROBE, TURN};
 use crate::queue::texts;
 use crate::road::Road;
 use crate::take::{name_of, owner_of, take, RED_LEASE};
+use crate::world::{World, PERMITS};
 
-/// No name or task of a plan has this number.
-pub const PROBE: usize = 1_000;
 /// What is given back in the background takes so long at most.
 const SOON: u64 = 6_000;
 /// By then all that ends by itself has.

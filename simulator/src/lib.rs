@@ -18,4 +18,6 @@ pub mod shrink;
 pub mod stories;
 pub mod take;
 mod trace;
+mod waits;
 mod wake;
+mod world;

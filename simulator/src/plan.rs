@@ -9,6 +9,9 @@ pub const SERVERS: usize = 3;
 /// The command timeout of all clients.
 pub const TIMEOUT: u64 = 400;
 
+/// No name or task of a plan has this number.
+pub const PROBE: usize = 1_000;
+
 /// A schedule. All times are milliseconds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {

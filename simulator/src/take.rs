@@ -143,7 +143,7 @@ pub fn lock_of(turn: &Turn, servers: &[Locks]) -> Arc<dyn RLock> {
     }
 }
 
-fn ms(millis: u64) -> Duration {
+pub fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 

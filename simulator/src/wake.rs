@@ -7,15 +7,10 @@ use lockson_embedded::{Commit, Value};
 use crate::judge::Judge;
 use crate::plan::{Fault, Kind, Plan, TIMEOUT};
 use crate::take::name_of;
+use crate::waits::{Free, SETTLED, TOLD};
 
-/// A message comes at once; those who were told may stand aside for others, for 50 ms each.
-const TOLD: u64 = 200;
 /// Nobody tells of a key that an operator deletes: waiters look each second.
 const CAP: u64 = 1_100;
-/// How long who waits for a latch takes to know how often it was opened.
-const LISTENS: u64 = 6;
-/// What a fault leaves behind is over by then.
-pub const SETTLED: u64 = 6_000;
 
 /// What is known of the key of one name.
 pub struct Wake {
@@ -53,44 +48,6 @@ impl Wake {
             _ => {}
         }
         self.is_there = is_there;
-    }
-}
-
-/// A lock that nobody has, or a latch that is open.
-#[derive(Clone, Copy)]
-struct Free {
-    since: u64,
-    /// How long it may stay so.
-    within: u64,
-    /// Who waited for so long before is to hear of it.
-    waited: u64,
-}
-
-/// What is waited for, and what is free.
-#[derive(Default)]
-pub struct Waits {
-    /// By task: of which name, and since when.
-    waiting: BTreeMap<usize, (usize, u64)>,
-    /// By name.
-    free: BTreeMap<usize, Free>,
-    /// What slow ways add to each wait.
-    slow: u64,
-    /// What messages and calls add that are lost or late: who was to hear of one looks at the cap.
-    unheard: u64,
-    /// Until then something is in the way.
-    noise: u64,
-    /// The names that have a key while they are held.
-    watched: BTreeSet<usize>,
-}
-
-impl Waits {
-    /// A latch was open for a moment. Who had not waited long enough to know what it heard may have missed that, and so
-    /// does who does not hear of it: to look later tells nothing.
-    pub fn reopened(&mut self, now: u64, name: usize) {
-        if self.unheard > 0 {
-            return;
-        }
-        self.free.entry(name).or_insert(Free { since: now, within: TOLD, waited: LISTENS + self.slow });
     }
 }
 
