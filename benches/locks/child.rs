@@ -1,15 +1,9 @@
 //! Other processes: this same program, told by its arguments what to do, or another one. Lines go both ways.
 
-use std::fs::OpenOptions;
 use std::process::Stdio;
-use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{ChildStdin, ChildStdout, Command};
-
-use crate::hot::{contend, Contender, Counter};
-use crate::{memory, names, waiting};
 
 /// A child as its parent has it. It ends with this value.
 pub struct Child {
@@ -58,6 +52,11 @@ pub struct Parent {
 }
 
 impl Parent {
+    /// The one of this process.
+    pub fn mine() -> Self {
+        Self { input: BufReader::new(tokio::io::stdin()).lines() }
+    }
+
     /// Says numbers and waits for the parent to tell it to go on.
     pub async fn say(&mut self, numbers: &[u64]) {
         let words: Vec<String> = numbers.iter().map(u64::to_string).collect();
@@ -66,33 +65,5 @@ impl Parent {
         if !matches!(self.input.next_line().await, Ok(Some(_))) {
             std::process::exit(0);
         }
-    }
-}
-
-/// What a child does.
-pub async fn run(args: &[String]) {
-    let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    let mut parent = Parent { input: BufReader::new(tokio::io::stdin()).lines() };
-    match *args {
-        ["hot", which, url, name, tasks, millis, counter] => {
-            let file = OpenOptions::new().read(true).write(true).open(counter).expect("the counter's file");
-            let contender = Contender::connect(which, url, name).await;
-            parent.say(&[]).await;
-            let tasks = tasks.parse().expect("a number");
-            let window = Duration::from_millis(millis.parse().expect("a number"));
-            let run = contend(&contender, tasks, window, Arc::new(Counter::File(file))).await;
-            let (low, high) = run.range();
-            parent.say(&[run.rate as u64, low, high, run.turns.iter().sum(), run.all]).await;
-        }
-        ["memory", what, url, count] => {
-            memory::child(what, url, count.parse().expect("a number"), &mut parent).await;
-        }
-        ["waiting", url, count] => {
-            waiting::child(url, count.parse().expect("a number"), &mut parent).await;
-        }
-        ["names", what, url, count] => {
-            names::child(what, url, count.parse().expect("a number"), &mut parent).await;
-        }
-        _ => panic!("not a child's work: {args:?}"),
     }
 }

@@ -1,6 +1,5 @@
 //! From one client to another: one holds and one waits; from the call of unlock to the return of the waiter.
 
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use fred::prelude::*;
@@ -9,22 +8,13 @@ use futures::future::FutureExt;
 
 use crate::floor::{self, Ready};
 use crate::rueidis;
-use crate::table::{interleave, median, quantile, Cell, Goal, Ratio, Row};
+use crate::table::{interleave, keep, quantile, Cell, Goal, Ratio, Row, Samples};
 use crate::uncontended::lean;
 use lockson::{Builder, Locks, Owner, ReentrantLock};
 use support::{unique, Server};
 
 /// Time for the waiter to ask once and to fall asleep.
 const PARK: Duration = Duration::from_millis(2);
-
-/// Microseconds of every hand-over of a contender, over all rounds.
-pub type Samples = Arc<Mutex<Vec<f64>>>;
-
-/// Keeps the samples of one slice, and gives their median.
-pub fn keep(samples: &Samples, slice: &[f64]) -> f64 {
-    samples.lock().expect("no panic").extend(slice);
-    median(slice)
-}
 
 async fn lockson(builder: Builder, server: &Server, samples: Samples) -> Cell {
     // Who listened in another cell is waited for.

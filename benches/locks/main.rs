@@ -28,6 +28,7 @@ mod rueidis;
 mod table;
 mod uncontended;
 mod waiting;
+mod work;
 
 use std::time::Duration;
 
@@ -65,7 +66,7 @@ fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     if args.first().is_some_and(|first| first == "child") {
-        runtime.block_on(child::run(&args[1..]));
+        runtime.block_on(work::run(&args[1..]));
         return;
     }
     // Cargo says `--bench` when it means a measurement; `cargo test --all-targets` runs this file too.

@@ -9,8 +9,7 @@ use futures::future::FutureExt;
 use tokio::sync::Mutex;
 
 use crate::child::Child;
-use crate::hand_over::{keep, Samples};
-use crate::table::Cell;
+use crate::table::{keep, Cell, Samples};
 use support::Server;
 
 /// Builds the program; says why where that fails.

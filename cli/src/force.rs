@@ -6,6 +6,7 @@ use lockson::{Description, Forced, Locks};
 use serde_json::json;
 
 use crate::args::Force;
+use crate::clients;
 use crate::out::{clean, put, tell, Out};
 use crate::show;
 use crate::watch::holders;
@@ -16,7 +17,7 @@ pub async fn run(locks: &Locks, out: &Out, args: Force) -> Outcome {
     let found = admin.describe(&args.name).await?;
     let owner = whose(&found, args.owner)?;
     if !args.yes {
-        let clients = show::clients(locks, &found).await?;
+        let clients = clients::of(locks, &found).await?;
         ask(&show::lines(&Out::new(false, crate::args::Color::Never), &found, &clients), &owner)?;
     }
     match admin.force(&args.name, &owner).await {

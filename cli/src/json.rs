@@ -5,7 +5,7 @@ use std::time::Duration;
 use lockson::{Description, Holder, Listed};
 use serde_json::{json, Value};
 
-use crate::show::Clients;
+use crate::clients::Clients;
 
 pub fn millis(time: Duration) -> u64 {
     time.as_millis().try_into().unwrap_or(u64::MAX)

@@ -1,6 +1,7 @@
 //! The command `lockson`: sees, forces and holds locks on Redis and Valkey.
 
 mod args;
+mod clients;
 mod doctor;
 mod force;
 mod json;

@@ -1,17 +1,16 @@
 //! `show`: what is under a name.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use lockson::{Description, Locks, Presence, QueryError, What};
+use lockson::{Description, Locks, Presence, What};
 
 use crate::args::Show;
+use crate::clients::{self, Clients};
 use crate::json;
 use crate::out::{brief, clean, Out, Paint};
 use crate::{End, Outcome};
 
 pub async fn run(locks: &Locks, out: &Out, args: Show) -> Outcome {
     let found = locks.admin().describe(&args.name).await?;
-    let clients = clients(locks, &found).await?;
+    let clients = clients::of(locks, &found).await?;
     if out.json {
         out.value(&json::description(&found, &clients))?;
     } else {
@@ -21,17 +20,6 @@ pub async fn run(locks: &Locks, out: &Out, args: Show) -> Outcome {
     }
     let is_there = found.what != What::Free;
     Ok(if is_there { End::Done } else { End::No })
-}
-
-/// What the clients of its holders say of themselves.
-pub type Clients = BTreeMap<String, Presence>;
-
-pub async fn clients(locks: &Locks, found: &Description) -> Result<Clients, QueryError> {
-    let mut said = Clients::new();
-    for client in found.holders.iter().map(|holder| &holder.client).collect::<BTreeSet<_>>() {
-        said.extend(locks.admin().client(client).await?.map(|presence| (client.clone(), presence)));
-    }
-    Ok(said)
 }
 
 pub fn lines(out: &Out, found: &Description, clients: &Clients) -> Vec<String> {
