@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -62,6 +63,11 @@ impl Seen for Was {
 
     fn token(&self) -> Option<u64> {
         self.token
+    }
+
+    /// What was had is judged when it is over.
+    fn left(&self) -> Duration {
+        Duration::ZERO
     }
 }
 

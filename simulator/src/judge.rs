@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::gate::Gate;
 use crate::plan::{Fault, Kind, CLIENTS, TIMEOUT};
@@ -24,6 +25,17 @@ pub trait Seen: Send + Sync {
     fn is_valid(&self) -> bool;
     fn permits(&self) -> usize;
     fn token(&self) -> Option<u64>;
+    /// For how long it says that it may be used, if nothing renews it.
+    fn left(&self) -> Duration;
+}
+
+/// What an alive client says that it has, and no fault may have taken away.
+pub struct Claim {
+    pub task: usize,
+    pub kind: Kind,
+    pub keys: Vec<Key>,
+    pub left: Duration,
+    pub permits: usize,
 }
 
 /// Something that a task has.
@@ -194,6 +206,29 @@ impl Judge {
         self.damages.iter().filter(can).map(|damage| damage.until).max()
     }
 
+    /// A fault may have taken it away. It is not renewed any more, so it ends with its lease.
+    fn is_excused(&self, hold: &Hold, now: u64) -> bool {
+        self.damage_of(hold, now).is_some_and(|until| now <= until + hold.lease + TIMEOUT)
+    }
+
+    pub fn claims(&self) -> Vec<Claim> {
+        let now = self.now();
+        // Votes that are lost with a server's data keep it from voting for others.
+        let is_sound = |hold: &&Hold| match hold.kind {
+            Kind::Red => self.damages.is_empty(),
+            _ => !self.is_excused(hold, now),
+        };
+        let claim = |hold: &Hold| Claim {
+            task: hold.task,
+            kind: hold.kind,
+            keys: hold.keys.clone(),
+            left: hold.held.left(),
+            permits: hold.held.permits(),
+        };
+        let sound = self.holds.iter().filter(|hold| self.is_alive(hold)).filter(is_sound);
+        sound.map(claim).filter(|claim| !claim.left.is_zero()).collect()
+    }
+
     fn is_alive(&self, hold: &Hold) -> bool {
         !self.gates[hold.task % CLIENTS].is_dead()
     }
@@ -283,11 +318,7 @@ impl Judge {
                 if !same || both_read || !other.excludes() {
                     continue;
                 }
-                let excused = [hold, other].iter().any(|hold| {
-                    // It is not renewed any more, so it ends with its lease.
-                    self.damage_of(hold, now).is_some_and(|until| now <= until + hold.lease + TIMEOUT)
-                });
-                if !excused {
+                if ![hold, other].iter().any(|hold| self.is_excused(hold, now)) {
                     wrong.push(format!("tasks {} and {} are both inside {:?}", other.task, hold.task, hold.keys));
                 }
             }

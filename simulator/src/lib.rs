@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod backed;
 mod chance;
 pub mod code;
 mod faults;

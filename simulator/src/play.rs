@@ -84,6 +84,7 @@ impl World {
     }
 
     fn look(&self) {
+        self.look_at_claims();
         let mut judge = self.judge.lock().unwrap();
         judge.look();
         for (task, name) in judge.spent() {
@@ -169,6 +170,8 @@ impl World {
             held,
         };
         judge.enters(hold);
+        drop(judge);
+        self.look_at_claims();
     }
 
     fn error(&self, turn: &Turn, error: &str) {

@@ -32,6 +32,15 @@ impl Seen for Held {
         }
     }
 
+    fn left(&self) -> Duration {
+        match self {
+            Self::Guard(guard) => guard.remaining(),
+            Self::Fenced(guard) => guard.remaining(),
+            Self::Expirable(permits) => permits.remaining(),
+            Self::Counted(_) => Duration::ZERO,
+        }
+    }
+
     fn permits(&self) -> usize {
         match self {
             Self::Counted(permits) => permits.count() as usize,
