@@ -59,7 +59,7 @@ local function write_left(lock)
 end
 -- The TTL of the hash goes beyond the lease of the write hold, if it has one and was its lease until now.
 local function part_write(lock, left)
-  if left > 0 and not write_end(lock) then set_write_end(lock, left) end
+  if left >= 0 and not write_end(lock) then set_write_end(lock, left) end
 end
 -- The hash lives for a read hold's lease at least.
 local function keep_hash(lock, lease)

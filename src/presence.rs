@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backend::Script;
+use crate::base::fault::Refused;
+use crate::base::janitor::say;
 use crate::base::keys::Key::Lock;
 use crate::base::keys::Naming;
 use crate::engine::Engine;
@@ -72,7 +74,7 @@ pub(crate) async fn tell(engine: Arc<Engine>) {
             let called = engine.wire.call(PRESENT, &[&key], &[&ttl, &text], &engine.patience()).await;
             if let (Err(Fault::Refused(why)), false) = (called.result, is_refused) {
                 is_refused = true;
-                tracing::warn!(target: "lockson", %why, "this client can't say who it is: `presence` is of no use");
+                say(|| is_mute(&why));
             }
             tokio::time::sleep(lease / 3).await;
         }
@@ -82,6 +84,10 @@ pub(crate) async fn tell(engine: Arc<Engine>) {
         () = engine.ended() => {}
         () = telling => {}
     }
+}
+
+fn is_mute(why: &Refused) {
+    tracing::warn!(target: "lockson", %why, "this client can't say who it is: `presence` is of no use");
 }
 
 /// Asks for it.
@@ -121,7 +127,7 @@ fn read(answer: &Answer) -> Option<Presence> {
     let text = answer.text(0).filter(|_| answer.status == Status::Done)?;
     let (said, text) = text.split_once(' ')?;
     let (said, mut lines): (i64, _) = (said.parse().ok()?, text.split('\n'));
-    let silent = Duration::from_millis(u64::try_from(answer.time - said).unwrap_or_default());
+    let silent = Duration::from_millis(u64::try_from(answer.time.saturating_sub(said)).unwrap_or_default());
     let span = |text: &str| Some(Duration::from_millis(text.parse().ok()?) + silent);
     let (host, pid, version) = (lines.next()?.to_owned(), lines.next()?.parse().ok()?, lines.next()?.to_owned());
     let running = span(lines.next()?)?;

@@ -17,6 +17,8 @@ for _, read in ipairs({found, score, last, kept, head}) do
 end
 local count = tonumber(found or 0)
 local ttl = redis.call('PTTL', lock)
+-- What has a mode is a read/write lock's, and this owner a reader of it.
+if found and n == 0 and redis.call('HEXISTS', lock, 'mode') == 1 then found = false end
 if found == false then
   if n > 0 then return {3, nonce, now} end
   local left = ttl

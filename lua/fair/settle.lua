@@ -7,6 +7,8 @@
 local owner, n, waits = ARGV[3], tonumber(ARGV[4]), ARGV[5] ~= '0'
 local found = redis.pcall('HGET', lock, owner)
 if type(found) == 'table' then return {4, nonce, now, found.err} end
+-- A reader's, of a read/write lock of the same name.
+if found and n == 0 and redis.call('HEXISTS', lock, 'mode') == 1 then found = false end
 -- The count first: the hold ends, whatever becomes of the queue.
 local lowers = found and (tonumber(found) or 0) > n
 if lowers and n > 0 then

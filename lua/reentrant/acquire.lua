@@ -11,7 +11,8 @@ local ttl, found = redis.call('PTTL', lock), n
 if ttl ~= -2 then
   found = redis.pcall('HGET', lock, owner)
   if type(found) == 'table' then return {4, nonce, at, found.err} end
-  if found == false and n == '0' then return {0, nonce, at, ttl} end
+  -- What has a mode is a read/write lock's, and this owner a reader of it.
+  if n == '0' and (found == false or redis.call('HEXISTS', lock, 'mode') == 1) then return {0, nonce, at, ttl} end
 end
 if found == false or ttl == -2 and n ~= '0' then return {3, nonce, at} end
 if found ~= n and tonumber(found) ~= n + 1 then return {5, nonce, at, found} end

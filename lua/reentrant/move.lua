@@ -14,7 +14,7 @@ if held and held ~= '1' then return {5, nonce, now, held} end
 if not redis.acl_check_cmd('HDEL', lock, run) then return {6, nonce, now, 'NOPERM no permission to HDEL the lock'} end
 -- First a write that no memory limit refuses: then HSET is let through too. Found done, it writes all the same, for a replica
 -- to confirm.
-local set = redis.pcall('PEXPIRE', lock, math.max(redis.call('PTTL', lock), lease))
+local set = redis.pcall('PEXPIRE', lock, math.max(redis.call('PTTL', lock), lease, 1))
 if type(set) == 'number' and held then set = redis.pcall('HSET', lock, owner, '1') end
 if type(set) == 'table' then return {6, nonce, now, set.err} end
 redis.call('HDEL', lock, run)

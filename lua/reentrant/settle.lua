@@ -12,6 +12,8 @@ local found = redis.pcall('HGET', lock, owner)
 if type(found) == 'table' then return {4, nonce, now, found.err} end
 if found == false then return {3, nonce, now} end
 if (tonumber(found) or 0) <= n then return {0, nonce, now} end
+-- A reader's, of a read/write lock of the same name.
+if n == 0 and redis.call('HEXISTS', lock, 'mode') == 1 then return {3, nonce, now} end
 if n > 0 then
   -- First a write that no memory limit refuses, of a field that nobody has: then HSET is let through too.
   redis.call('HDEL', lock, '')

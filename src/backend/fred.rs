@@ -30,6 +30,8 @@ use crate::base::janitor::say;
 
 /// Timeouts in a row after which a connection is taken for dead.
 const TIMEOUTS: u32 = 3;
+/// A server that can't say which run of it this is, is asked again so soon.
+const AGAIN: Duration = Duration::from_millis(100);
 
 /// Connects both connections, or neither. Scripts go by `lent` where a program lends its own.
 pub(crate) async fn connect(
@@ -315,9 +317,7 @@ async fn recognize(
     let mut reconnects = commands.reconnect_rx();
     let looking = async {
         while !matches!(reconnects.recv().await, Err(RecvError::Closed)) {
-            let info = info(&commands, &["server", "replication"]).await;
-            // Who may not ask keeps the node that it has.
-            let found = info.ok().and_then(|info| generation(&info));
+            let found = introduced(&commands).await;
             let (Some(backend), Some(found)) = (backend.upgrade(), found) else { continue };
             if backend.only.becomes(&found) {
                 let _ = signals.send(Signal::Over(vec![ALL_SLOTS]));
@@ -327,6 +327,17 @@ async fn recognize(
     tokio::select! {
         _ = phase.wait_for(|phase| *phase != Phase::Open) => {}
         () = looking => {}
+    }
+}
+
+/// Which run of a server it is. Asked again while it can't say; who may not ask keeps the node that it has.
+async fn introduced(commands: &Client) -> Option<String> {
+    loop {
+        match info(commands, &["server", "replication"]).await {
+            Ok(info) => return generation(&info),
+            Err(error) if matches!(failed(&error), Fate::Refused(_)) => return None,
+            Err(_) => tokio::time::sleep(AGAIN).await,
+        }
     }
 }
 

@@ -15,6 +15,7 @@ use crate::base::clock::Clock;
 use crate::base::config::Settings;
 use crate::base::fault::{ConnectError, Refused};
 use crate::base::host::{Host, Work};
+use crate::base::janitor::say;
 use crate::client::builder::Builder;
 use crate::client::connect::Target;
 use crate::client::factory::Locks;
@@ -132,10 +133,9 @@ impl Late {
             }
             _ => Fate::NotSent(error.to_string()),
         };
-        let mut why = self.why.lock();
-        if *why != fate {
-            tracing::warn!(target: "lockson", %error, "not connected yet");
-            *why = fate;
+        let before = std::mem::replace(&mut *self.why.lock(), fate.clone());
+        if before != fate {
+            say(|| tracing::warn!(target: "lockson", %error, "not connected yet"));
         }
     }
 

@@ -1,6 +1,7 @@
 //! One client, from its first task to its last, and what it finds by name: one line of waiters, pool of permits or
 //! latch a name, however many handles there are.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -171,8 +172,8 @@ impl Parts {
         let _ = timeout(rest, engine.owed.none_left()).await;
         engine.janitor.close();
         let mut left: Vec<String> = holds.into_iter().chain(permits).flatten().collect();
-        let owed: Vec<String> = engine.owed.names().into_iter().filter(|name| !left.contains(name)).collect();
-        left.extend(owed);
+        let known: HashSet<String> = left.iter().cloned().collect();
+        left.extend(engine.owed.names().into_iter().filter(|name| !known.contains(name)));
         engine.herald.tell(Event::Closed { left: left.clone() });
         left
     }

@@ -19,6 +19,7 @@ use super::resp::{Answer, Heard, Reply, Talk, ASKS};
 use crate::backend::fred_config::Dial;
 use crate::backend::node::Away;
 use crate::backend::url::HostPort;
+use crate::backend::Fate;
 use crate::base::janitor::say;
 
 /// The first pause before a lost connection is made anew, and the longest.
@@ -160,6 +161,8 @@ async fn stay(
     let mut pause = FIRST_PAUSE;
     loop {
         let why = match dial.connect(&to, &["INFO", "server", "replication"]).await {
+            // Which run of a server it is, it says later: nothing goes to it before.
+            Ok((_, Err(why))) if matches!(Fate::of_error(&why), Some(Fate::NotSent(_))) => why,
             Ok((talk, info)) => {
                 pause = FIRST_PAUSE;
                 // Who may not ask is told nothing.

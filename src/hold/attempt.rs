@@ -323,10 +323,14 @@ impl Wish {
         if self.entry.count() > 0 {
             return;
         }
-        for hold in self.entry.line.holds() {
+        // Readers are beside each other, however many.
+        let others = match self.kind.role {
+            Role::Read => self.entry.line.turns.lock().holder().into_iter().collect(),
+            _ => self.entry.line.holds(),
+        };
+        for hold in others {
             let beside = match hold.kind.role {
-                Role::Exclusive => false,
-                Role::Read => self.kind.role == Role::Read,
+                Role::Exclusive | Role::Read => false,
                 Role::Write => self.sibling.as_ref().is_some_and(|sibling| Arc::ptr_eq(sibling, &hold.entry)),
             };
             if !beside && hold.leased.since <= sent && hold.leased.is_watched() {
@@ -337,9 +341,8 @@ impl Wish {
 
     /// A message came, or may have been missed: nobody else releases what this process holds.
     pub(crate) fn doubt_holders(&self) {
-        for hold in self.entry.line.holds() {
-            self.engine.janitor.finish(look(self.engine.clone(), hold));
-        }
+        let doubted = self.entry.line.holds().into_iter().filter(|hold| hold.doubt());
+        doubted.for_each(|hold| self.engine.janitor.finish(look(self.engine.clone(), hold)));
     }
 
     /// Whatever copies in doubt may have taken, or may take yet.

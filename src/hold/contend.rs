@@ -118,6 +118,8 @@ impl Contest for Contender {
                 Mail::Lapsed => {
                     let again = entry.line.turns.lock().join(self.place.wish.clone());
                     self.place = again;
+                    // It was for the place before.
+                    watch = None;
                     continue;
                 }
                 Mail::Closed => return Err(QueryError::Closed.into()),

@@ -121,6 +121,7 @@ pub(crate) fn is_to_be_tried_again(settled: &Result<Answer, Fault>) -> bool {
 /// Asks whether a hold is still there, behind what its owner does at this moment.
 pub(crate) async fn look(engine: Arc<Engine>, hold: Arc<Hold>) {
     let _gate = hold.entry.gate.lock().await;
+    hold.asks();
     // What is being moved is looked at by that.
     if hold.leased.is_watched() && hold.leased.place() != Place::Moving {
         let script = hold.kind.extend;

@@ -241,6 +241,8 @@ pub(crate) struct Hold {
     pub(crate) unanswered: AtomicBool,
     /// Whether this client is about to end it by force: its own message may be heard before the answer.
     pub(crate) forced: AtomicBool,
+    /// Whether the server is about to be asked for it.
+    doubted: AtomicBool,
     /// Its fencing token, 0 for none.
     token: AtomicU64,
     /// Until when the server keeps it although it was given back, 0 for not at all.
@@ -258,6 +260,7 @@ impl Hold {
             kind: wish.kind,
             unanswered: AtomicBool::new(false),
             forced: AtomicBool::new(false),
+            doubted: AtomicBool::new(false),
             token: AtomicU64::new(0),
             stays: AtomicU64::new(0),
             runs: wish.runs().filter(|_| *leased.mark() != wish.entry.field),
@@ -279,6 +282,16 @@ impl Hold {
 
     pub(crate) fn stays(&self, now: Moment) -> Option<Moment> {
         Some(Moment::from_nanos(self.stays.load(Ordering::Acquire))).filter(|until| *until > now)
+    }
+
+    /// The server is to be asked for it. Whether nobody was about to: many may hear of the same at once.
+    pub(crate) fn doubt(&self) -> bool {
+        !self.doubted.swap(true, Ordering::AcqRel)
+    }
+
+    /// It is asked: what is heard from here on is a doubt of its own.
+    pub(crate) fn asks(&self) {
+        self.doubted.store(false, Ordering::Release);
     }
 
     /// The server does not have it any more.

@@ -10,9 +10,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::future::{join_all, OptionFuture};
+use futures::stream::{FuturesUnordered, StreamExt};
 
 use crate::base::owner::Owner;
-use crate::compose::held::{first_lost, Held};
+use crate::compose::held::Held;
 use crate::compose::together::{self, Part, Taken};
 use crate::error::{in_runtime, HoldError, LockError, LostReason, QueryError, UnlockError};
 use crate::locks::any::sealed::Sealed;
@@ -115,8 +116,9 @@ impl<G: Guards> MultiLock<G> {
     fn held_leaves(&self) -> Result<Vec<Leaf>, QueryError> {
         let mut held: Vec<Leaf> = Vec::new();
         for leaf in self.leaves()? {
-            let twin = held.iter_mut().find(|other| other.order() == leaf.order());
-            match twin {
+            // In this order those that may be the same one stand together.
+            let first = held.iter().rposition(|other| other.order() != leaf.order()).map_or(0, |at| at + 1);
+            match held.get_mut(first) {
                 Some(twin) if leaf.is(twin) || !leaf.has_bare_hold() => {}
                 Some(twin) if !twin.has_bare_hold() => *twin = leaf,
                 _ => held.push(leaf),
@@ -127,8 +129,11 @@ impl<G: Guards> MultiLock<G> {
 
     /// What there is to take, in the order of all clients, each lock once.
     async fn members(&self, mut leaves: Vec<Leaf>) -> Result<Vec<Leaf>, LockError> {
-        let twins = |leaf: &Leaf| leaves.iter().any(|other| leaf.key() == other.key() && !leaf.is_client_of(other));
-        let ids = leaves.iter().map(|leaf| OptionFuture::from(twins(leaf).then(|| leaf.ask_server_id())));
+        // In this order those of one key stand together.
+        let ids = leaves.chunk_by(|one, other| one.key() == other.key()).flat_map(|same| {
+            let several = same.first().is_some_and(|first| same.iter().any(|other| !other.is_client_of(first)));
+            same.iter().map(move |leaf| OptionFuture::from(several.then(|| leaf.ask_server_id())))
+        });
         let ids = join_all(ids).await;
         for (leaf, id) in leaves.iter_mut().zip(ids) {
             leaf.server = id.transpose()?;
@@ -196,15 +201,18 @@ impl<G: Guards> MultiLock<G> {
         }
         let open = request.of_member(deadline);
         // The last one is the first here, as it is the first to be given back.
-        let mut taken = VecDeque::new();
+        let (mut taken, mut losses) = (VecDeque::new(), FuturesUnordered::new());
         for member in members {
             let next = tokio::select! {
                 biased;
                 next = member.lock.take(&open) => next?,
-                _ = first_lost(taken.iter()) => return self.lost(&taken),
+                Some(_) = losses.next() => return self.lost(&taken),
             };
             match next {
-                Some(held) => taken.push_front(held),
+                Some(held) => {
+                    losses.push(held.until_lost());
+                    taken.push_front(held);
+                }
                 None => return Ok(Round::Busy),
             }
         }

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
 use super::member::{gather, in_words, keep_looking, unreachable, Access, Member};
-use super::slots::{best, is_no_cluster, newcomers, ranges, redirected, slot, tag, uncovered, Range, SLOTS};
+use super::slots::{best, completed, is_no_cluster, newcomers, ranges, redirected, slot, tag, uncovered, Range, SLOTS};
 use super::state::{Placed, State};
 use crate::backend::node::{Node, NodeHealth, Role, Topology};
 use crate::backend::url::HostPort;
@@ -119,10 +119,8 @@ impl Map {
         let answers: Vec<_> = answers.iter().map(|(at, answer)| ranges(answer, at, addresses)).collect();
         match best(&answers) {
             Some(best) => {
-                // Who knows less than all slots does not say that the others are gone.
-                if uncovered(best).is_none() || self.state.read().ranges.is_empty() {
-                    self.apply(best)?;
-                }
+                let known = completed(best, &self.state.read().ranges);
+                self.apply(&known)?;
                 self.recount().await;
                 Ok(())
             }

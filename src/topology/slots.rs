@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::backend::url::HostPort;
+use crate::base::janitor::contain;
 use crate::connections::resp::Reply;
 
 /// How many slots a cluster has.
@@ -50,13 +51,14 @@ pub(super) fn tag(of: u16) -> String {
     (0_u32..).map(|number| number.to_string()).find(|tag| slot(tag) == of).unwrap_or_default()
 }
 
-/// Where to dial, by what a cluster or a sentinel says: nothing for a host is the one that was asked.
+/// Where to dial, by what a cluster or a sentinel says: nothing for a host is the one that was asked. A map that panics
+/// says nothing.
 pub(super) fn place(host: &str, port: u16, asked: &HostPort, map: Option<&AddressMap>) -> Option<HostPort> {
     let host = if host.is_empty() { &asked.host } else { host };
     if port == 0 || host == "?" {
         return None;
     }
-    let (host, port) = map.and_then(|map| map(host, port)).unwrap_or_else(|| (host.to_owned(), port));
+    let (host, port) = map.and_then(|map| contain(|| map(host, port))?).unwrap_or_else(|| (host.to_owned(), port));
     Some(HostPort { host, port })
 }
 
@@ -111,6 +113,27 @@ pub(super) fn uncovered(ranges: &[Range]) -> Option<u16> {
         next = next.max(range.last + 1);
     }
     (next < SLOTS).then_some(next)
+}
+
+/// What is known from now on: who knows less than all slots does not say that the others are gone.
+pub(super) fn completed(now: &[Range], before: &[Range]) -> Vec<Range> {
+    if uncovered(now).is_none() {
+        return now.to_vec();
+    }
+    let mut primaries: Vec<Option<&HostPort>> = vec![None; usize::from(SLOTS)];
+    for Range { first, last, primary } in before.iter().chain(now) {
+        let slots = primaries.iter_mut().take(usize::from(*last) + 1).skip(usize::from(*first));
+        slots.for_each(|slot| *slot = Some(primary));
+    }
+    let mut ranges: Vec<Range> = Vec::new();
+    for (slot, primary) in (0..SLOTS).zip(primaries) {
+        let Some(primary) = primary else { continue };
+        match ranges.last_mut().filter(|range| range.last + 1 == slot && range.primary == *primary) {
+            Some(range) => range.last = slot,
+            None => ranges.push(Range { first: slot, last: slot, primary: primary.clone() }),
+        }
+    }
+    ranges
 }
 
 /// The answer to go by: one that covers all slots, of these the one that most servers gave, of these the first.
@@ -199,6 +222,12 @@ mod tests {
         assert_eq!(best(&[other.clone(), whole.clone()]), Some(&other));
         assert_eq!(best(&[vec![], torn.clone()]), Some(&torn));
         assert_eq!(best(&[]), None);
+        // One that knows of a failover and not of all slots says what it knows.
+        let known = [range(100, 8000, "c"), range(9000, 16383, "b")];
+        let all = [range(0, 99, "a"), range(100, 8000, "c"), range(8001, 16383, "b")];
+        assert_eq!(completed(&known, &other), all);
+        assert_eq!(completed(&whole, &other), whole);
+        assert_eq!(completed(&known, &[]), known);
         assert_eq!((slot("{a}:b"), uncovered(&whole)), (slot("a"), None));
         assert_eq!(slot(&format!("lockson:boot:{{{}}}", tag(16_383))), 16_383);
     }

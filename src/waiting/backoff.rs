@@ -4,6 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// No pause is longer: it is added to a moment.
+const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// The pauses of a [`SpinLock`](crate::SpinLock): by the number of attempts that found it busy.
 ///
 /// # Default
@@ -34,7 +37,7 @@ impl Backoff {
 
     /// The pause after this many attempts. `jitter` takes a pause and returns a part of it.
     pub(crate) fn pause(&self, attempts: u32, jitter: impl Fn(Duration) -> Duration) -> Duration {
-        let pause = (self.pause)(attempts);
+        let pause = (self.pause)(attempts).min(LONGEST);
         let pause = if self.jitters { jitter(pause) } else { pause };
         // A pause of zero would hammer the server.
         pause.max(Duration::from_micros(100))
@@ -67,6 +70,8 @@ mod tests {
         assert_eq!(grows.pause(u32::MAX, |pause| pause), MS * 128);
         assert_eq!(Backoff::constant(MS * 64).pause(9, |_| Duration::ZERO), MS * 64);
         assert_eq!(Backoff::own(|n| MS * n).pause(3, |_| Duration::ZERO), MS * 3);
+        assert_eq!(Backoff::constant(Duration::MAX).pause(1, |pause| pause), LONGEST);
+        assert_eq!(Backoff::exponential(Duration::MAX, Duration::MAX).pause(2, |pause| pause * 1_024 / 1_024), LONGEST);
         assert!(Backoff::constant(Duration::ZERO).pause(1, |pause| pause) > Duration::ZERO);
     }
 }

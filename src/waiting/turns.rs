@@ -178,6 +178,11 @@ impl<H, W, P> Turns<H, W, P> {
         !self.is_held() && !self.is_waited_for() && !others_first
     }
 
+    /// The hold of this process that shares the lock with nobody.
+    pub(crate) fn holder(&self) -> Option<Arc<H>> {
+        self.holder.as_ref().and_then(|(_, hold)| hold.upgrade())
+    }
+
     /// The holds of this process.
     pub(crate) fn holds(&self) -> Vec<Arc<H>> {
         let holder = self.holder.iter().map(|(_, hold)| hold);

@@ -117,7 +117,7 @@ const LEFT: [(&str, &[&str]); 20] = [
     // The receipt of an earlier call is gone; and as above.
     ("semaphore/acquire", &["DECRBY", "DEL"]),
     // A count of 0 is gone; as above; the marker of a vote is there.
-    ("reentrant/acquire", &["PEXPIRE", "HDEL", "HGET", "HINCRBY", "PTTL"]),
+    ("reentrant/acquire", &["PEXPIRE", "HDEL", "HEXISTS", "HGET", "HINCRBY", "PTTL"]),
     // Refused once for another reason, it may not undo what it did.
     ("multi/acquire", &["HDEL"]),
     // Not given back, it says.

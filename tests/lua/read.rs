@@ -31,6 +31,15 @@ crate::lua::stories! {
         "read/acquire k w t n / o 5000 1 o:write -> 1 | k{mode=read o=2}/9000 {k}:o:rwlock_timeout:1=1/9000 \
           {k}:o:rwlock_timeout:2=1/5000"
     }
+    an_exclusive_lock_of_its_owner_and_name_is_another_lock {
+        "HSET k mode read o 1"
+        "PEXPIRE k 5000"
+        "SET {k}:o:rwlock_timeout:1 1 PX 5000"
+        "reentrant/acquire k / o 5000 0 -> 0 5000"
+        "reentrant/settle k / o 0 -> 3"
+        "fair/acquire k q t s b / o 5000 0 0 -> 0 5000"
+        "fair/settle k q t s b / o 0 0 -> 3"
+    }
     readers_are_together {
         "HSET k mode read x 1"
         "PEXPIRE k 9000"

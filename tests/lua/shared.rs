@@ -10,6 +10,13 @@ crate::lua::stories! {
         "wait 1"
         "by 1 reentrant/inspect lock -> 1 4122 o 1"
     }
+    who_knows_no_time_of_the_server_yet_is_late {
+        "at 1 reentrant/acquire lock / o 5000 0 -> 2"
+        "at 62000 reentrant/acquire lock / o 5000 0 -> 2"
+        "at 999999999999 reentrant/acquire lock / o 5000 0 -> 2"
+        "at -1 reentrant/acquire lock / o 5000 0 -> 2"
+        "at 17000000000000 reentrant/acquire lock / o 5000 0 -> 1 | lock{o=1}/5000"
+    }
     many_are_taken_or_none {
         "multi/acquire a b / o 5000 p 6000 -> 1 | a{o=1}/5000 b{p=1}/6000"
         "multi/acquire a b / o 5000 p 6000 -> 0"

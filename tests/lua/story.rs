@@ -22,9 +22,9 @@ const SCALES: [(usize, i64, &str); 3] = [(10, 1_000_000, "sec"), (13, 1_000, "no
 ///   a blank in one, `^` a new line, `id:ab` two ids of permits, which are stored as `<a>` and `<b>`. The answer is
 ///   without nonce and time, of several lines with `;` between; it may end with `*`. Without a second part nothing has
 ///   changed; where that is `*`, a `lua assert(..)` behind it looks at what is too much to be written down. Before the
-///   script may stand `by 5` (its not_after from now), `without GET`, where the user may not call that, `full`, where
-///   no memory is left, and `silent`, `fenced` or `red` as the client joins it then, or `sharded`, as it announces in a
-///   cluster, or `unheard`, where the server refuses the message.
+///   script may stand `by 5` (its not_after from now; `at 5`: as it is), `without GET`, where the user may not call
+///   that, `full`, where no memory is left, and `silent`, `fenced` or `red` as the client joins it then, or `sharded`,
+///   as it announces in a cluster, or `unheard`, where the server refuses the message.
 ///
 /// What is stored: `string=value hash{field=value} list[item] zset(member:score)`, each with `/TTL` if it has one.
 pub async fn tell(lines: &[&str]) {
@@ -241,6 +241,10 @@ impl Teller {
                 "by" => {
                     let (by, more) = more.split_once(' ').unwrap();
                     (not_after, rest) = (by.parse().unwrap(), more);
+                }
+                "at" => {
+                    let (at, more) = more.split_once(' ').unwrap();
+                    (not_after, rest) = (at.parse::<i64>().unwrap() - self.now_us().await / 1000, more);
                 }
                 "without" => {
                     let (command, more) = more.split_once(' ').unwrap();
