@@ -119,6 +119,32 @@ async fn lost_messages_cost_the_cap(kind: &str) {
     assert!(guard.unwrap().is_some());
 }
 
+/// The same by a paused clock: right behind a look of the waiter, so that it waits as long as it ever does.
+#[tokio::test(start_paused = true)]
+async fn lost_messages_cost_no_more_than_the_cap() {
+    for kind in ["counted", "leased"] {
+        let server = EmbeddedServer::new();
+        let (locks, other) = (server.connect(), server.connect());
+        let [ours, theirs] = [&locks, &other].map(|locks| Kind::of(kind, locks, "permits"));
+        assert!(theirs.set(10).await);
+        server.lose_messages(true);
+        // A pause is half of the cap to all of it, by chance.
+        for _ in 0..20 {
+            let all = theirs.guard(10, ms(0)).await.unwrap().unwrap();
+            let waiter = spawn_with(ours.clone(), |ours| async move { ours.guard(1, ms(60_000)).await });
+            sleep(ms(10)).await;
+            assert!(locks.health().subscriptions > 0 && !waiter.is_finished());
+            all.release().await.unwrap();
+            let began = tokio::time::Instant::now();
+            let guard = waiter.await.unwrap().unwrap();
+            let took = began.elapsed();
+            // Sooner, and it was told.
+            assert!(took >= ms(450) && took <= ms(1100), "{kind}: {took:?}");
+            guard.unwrap().release().await.unwrap();
+        }
+    }
+}
+
 /// The connections are cut while a waiter waits and nothing polls: it looks again when they are back.
 async fn a_gap_makes_waiters_look(kind: &str) {
     let site = Site::start(kind, Locks::builder().wait_cap(ms(60_000))).await;
