@@ -1,9 +1,12 @@
 //! A server that does not answer: what each verb says and when, and what is left when the client goes.
 
+mod paused;
+
 use support::prelude::*;
 use support::sites::Outage;
 
-/// What a noisy machine may add to a promised bound; what would come without it comes much later.
+/// What a noisy machine may add to a promised bound; what would come without it comes much later. The bounds themselves
+/// are for [`paused`], where no machine is noisy.
 const SLACK: Duration = secs(10);
 /// The same where the linger of a subscription (5 s) would come next.
 const LESS_SLACK: Duration = secs(3);
