@@ -111,7 +111,9 @@ pub async fn the_watchdog_renews_and_stops_at_unlock(case: Case) {
     let guard = case.lock(&locks).guard().await.unwrap();
     let before = case.calls();
     sleep(lease * 3 / 2).await;
-    assert!(case.calls() - before <= 15, "{} scripts", case.calls() - before);
+    if let Some(calls) = case.calls_since(before) {
+        assert!(calls <= 15, "{calls} scripts");
+    }
     assert_eq!(guard.state(), HoldState::Held);
     assert!(case.pttl().await > 0);
     guard.unlock().await.unwrap();

@@ -124,7 +124,9 @@ pub async fn a_release_serves_as_many_as_fit(case: Case) {
     assert!(waiters.as_slice().iter().all(|waiter| !waiter.is_finished()));
     // The release, one script for the three, and one of the next in line.
     sleep(ms(20)).await;
-    assert!(case.calls() - before <= 3, "{} scripts", case.calls() - before);
+    if let Some(calls) = case.calls_since(before) {
+        assert!(calls <= 3, "{calls} scripts");
+    }
     semaphore.release(2).await.unwrap();
     guards.extend(patient_all("one of two", waiters).await);
     assert_eq!(semaphore.available_permits().await.unwrap(), 0);

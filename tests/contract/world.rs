@@ -196,12 +196,17 @@ impl Case {
         }
     }
 
-    /// Scripts that the server ran so far; a real one, which has others too, counts none.
-    pub fn calls(&self) -> u64 {
+    /// Scripts that the server ran so far. Of a real one nobody knows: it has those of other cases too.
+    pub fn calls(&self) -> Option<u64> {
         match &self.world {
-            World::Embedded(server) => server.calls(),
-            World::Real(_) => 0,
+            World::Embedded(server) => Some(server.calls()),
+            World::Real(_) => None,
         }
+    }
+
+    /// How many it ran since there were so many.
+    pub fn calls_since(&self, before: Option<u64>) -> Option<u64> {
+        Some(self.calls()? - before?)
     }
 
     /// The field of an owner.
