@@ -29,7 +29,8 @@ pub async fn who_holds_it(case: Case) {
     assert_eq!(mine.of(&owner).hold_count().await, 0);
 }
 
-/// By a message: the waiter itself looks after a minute.
+/// By a message, or by the next try of one that spins: others look after half a second, if not after a minute. A real
+/// server's machine may be slower than that, so there it only comes.
 pub async fn force_unlock_frees_and_wakes(case: Case) {
     let (a, b) = (case.client().await, case.sleepy_client().await);
     assert!(!case.owned(&b).force_unlock().await);
@@ -37,7 +38,9 @@ pub async fn force_unlock_frees_and_wakes(case: Case) {
     let waiter = spawn_with(case.rival(&b), |lock| async move { lock.guard().await });
     case.until_waiting(&b).await;
     assert!(case.owned(&a).force_unlock().await);
+    let began = Instant::now();
     let next = patient("the waiter is woken", waiter).await.unwrap().unwrap();
+    assert!(began.elapsed() <= case.bound(ms(100)), "{:?}", began.elapsed());
     assert!(guard.verify().await.is_err());
     assert_eq!(guard.lost().await.why, LostReason::Forced);
     drop(guard);
