@@ -146,3 +146,30 @@ async fn an_overflow_of_messages_wakes_who_waits() {
     patient("the waiter", &mut waiter).await.unwrap().unwrap();
     assert_eq!(server.calls("subscribe"), 0);
 }
+
+/// Behind a gap all waiters of a fair lock ask; the hold of their own process is asked for once, not by each of them.
+#[tokio::test(start_paused = true)]
+async fn a_hold_is_asked_for_once_however_many_doubt_it() {
+    let server = EmbeddedServer::new();
+    let locks = server.connect();
+    let guard = locks.fair_lock("crowded").guard().await.unwrap();
+    let lock_of = |_| locks.fair_lock("crowded").owned_by(&Owner::unique());
+    let waiters =
+        (0..200).map(lock_of).map(|lock| tokio::spawn(async move { lock.guard().await.unwrap().unlock().await }));
+    let waiters: Vec<_> = waiters.collect();
+    sleep(secs(1)).await;
+    let looks = Arc::new(AtomicUsize::new(0));
+    let counted = looks.clone();
+    server.watch(move |commit| {
+        let is_look = commit.call.text.contains("-- fair/extend.lua") && commit.call.args.iter().any(|arg| arg == "0");
+        counted.fetch_add(usize::from(is_look), Ordering::Relaxed);
+    });
+    server.restart(&server.snapshot());
+    sleep(secs(2)).await;
+    let looks = looks.load(Ordering::Relaxed);
+    assert!((1..=10).contains(&looks), "asked for {looks} times");
+    guard.unlock().await.unwrap();
+    for given_back in patient_all("a waiter", waiters).await {
+        given_back.unwrap();
+    }
+}

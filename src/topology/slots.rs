@@ -188,6 +188,8 @@ mod tests {
         let map: AddressMap = Arc::new(|host, port| (host == "10.0.0.1").then(|| ("outside".to_owned(), port + 1)));
         let mapped = ranges(&answer, &asked, Some(&map));
         assert_eq!(mapped.first().map(|range| &range.primary), Some(&at("outside", 7001)));
+        let broken: AddressMap = Arc::new(|_, _| panic!("this server is not in the table"));
+        assert_eq!(ranges(&answer, &asked, Some(&broken)), expected);
     }
 
     #[test]
