@@ -91,7 +91,24 @@ impl Plan {
             });
             steps.push(Step { at, what });
         }
+        if seed % 4 == 1 {
+            add_harmless(&mut steps, families.len(), seed);
+        }
         Self { seed, lease, confirmed, steps }
+    }
+}
+
+/// What changes nothing that is promised: by a chance of its own, so that the rest of the plan is what it was before.
+fn add_harmless(steps: &mut Vec<Step>, names: usize, seed: u64) {
+    let mut rng = Rng::with_seed(!seed);
+    for _ in 0..1 + rng.usize(..3) {
+        let at = rng.u64(..3_000);
+        let fault = if rng.bool() {
+            Fault::Polls { client: rng.usize(..CLIENTS), lasts: 100 + rng.u64(..4_000) }
+        } else {
+            Fault::Stray { name: rng.usize(..names) }
+        };
+        steps.push(Step { at, what: What::Fault(fault) });
     }
 }
 

@@ -92,6 +92,11 @@ impl<'a> Weatherman<'a> {
                 world.judge.lock().unwrap().stalls[*client] += 1;
                 world.gates[*client].stop();
             }
+            Fault::Polls { client, .. } => {
+                let seed = world.plan.seed.rotate_left(17) ^ number as u64;
+                world.gates[*client].shuffles(Some(fastrand::Rng::with_seed(seed)));
+            }
+            Fault::Stray { name } => self.stray(*name),
             Fault::Suspend { span } => {
                 world.judge.lock().unwrap().stalls.iter_mut().for_each(|stalls| *stalls += 1);
                 world.servers.iter().for_each(|server| server.suspend(Duration::from_millis(*span)));
@@ -141,6 +146,17 @@ impl<'a> Weatherman<'a> {
         let mut road = road.lock().unwrap();
         let slow = road.slow.iter_mut().enumerate().filter(|(other, _)| client.is_none_or(|client| client == *other));
         slow.for_each(|(_, slow)| *slow = way);
+    }
+
+    /// What no release has sent, and what nobody can read.
+    fn stray(&self, name: usize) {
+        let key = name_of((name, 0));
+        for channel in ["redisson_lock__channel", "redisson_rwlock", "redisson_sc", "lockson:plain"] {
+            for message in ["0", "1", "nonsense"] {
+                let told = self.world.servers[0].command(&["PUBLISH", &format!("{channel}:{{{key}}}"), message]);
+                assert!(told.is_ok(), "{told:?}");
+            }
+        }
     }
 
     /// As Redisson does: it deletes the count at zero, and tells; and writes that of the next latch.
@@ -199,6 +215,7 @@ impl<'a> Weatherman<'a> {
         match fault {
             Fault::Weather { .. } => self.roads(|road| road.weather = None),
             Fault::Pause { client, .. } => self.world.gates[*client].go_on(),
+            Fault::Polls { client, .. } => self.world.gates[*client].shuffles(None),
             // Not while another of them goes on.
             Fault::Silent { .. } => {
                 let now = self.now().from;
@@ -273,6 +290,7 @@ fn lasts(fault: &Fault) -> Option<u64> {
         | Fault::Slow { lasts, .. }
         | Fault::Stop { lasts, .. }
         | Fault::Pause { lasts, .. }
+        | Fault::Polls { lasts, .. }
         | Fault::Silent { lasts }
         | Fault::Full { lasts, .. }
         | Fault::Deny { lasts, .. } => Some(*lasts),

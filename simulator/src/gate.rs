@@ -6,11 +6,15 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
+use fastrand::Rng;
+
 #[derive(Default)]
 struct State {
     /// So many stops are in force: they may overlap.
     stops: usize,
     dead: bool,
+    /// By which a task lets others go first, while that is wanted.
+    chance: Option<Rng>,
     waiting: Vec<Waker>,
 }
 
@@ -41,6 +45,11 @@ impl Gate {
         (state.stops, state.dead) = (state.stops + 1, true);
     }
 
+    /// From here on tasks take their turns by this chance, or as they come.
+    pub fn shuffles(&self, chance: Option<Rng>) {
+        self.0.lock().unwrap().chance = chance;
+    }
+
     pub fn is_stopped(&self) -> bool {
         self.0.lock().unwrap().stops > 0
     }
@@ -53,8 +62,13 @@ impl Gate {
         let mut state = self.0.lock().unwrap();
         if state.stops > 0 {
             state.waiting.push(context.waker().clone());
+            return true;
         }
-        state.stops > 0
+        let lets_others_go_first = state.chance.as_mut().is_some_and(Rng::bool);
+        if lets_others_go_first {
+            context.waker().wake_by_ref();
+        }
+        lets_others_go_first
     }
 }
 

@@ -280,6 +280,7 @@ impl Judge {
         let settled = self.now() + lasts + SETTLED;
         let (client, until) = match fault {
             Fault::Messages { .. } | Fault::Slow { .. } | Fault::Drift { .. } | Fault::Reopen { .. } => return,
+            Fault::Polls { .. } | Fault::Stray { .. } => return,
             Fault::Full { .. } | Fault::Crash { .. } | Fault::Move { .. } => return,
             Fault::Rollback { .. } if self.is_confirmed => return,
             // Nobody knows when these calls are made.

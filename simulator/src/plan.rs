@@ -252,6 +252,15 @@ pub enum Fault {
         client: usize,
         lasts: u64,
     },
+    /// For so long its tasks take their turns in another order, by chance.
+    Polls {
+        client: usize,
+        lasts: u64,
+    },
+    /// Somebody publishes on the channels of a name, for nothing.
+    Stray {
+        name: usize,
+    },
     /// The clients' machine sleeps.
     Suspend {
         span: u64,

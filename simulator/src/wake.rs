@@ -105,7 +105,7 @@ impl Judge {
     pub fn disturbs(&mut self, fault: &Fault, lasts: u64) {
         self.is_calm = false;
         let until = match fault {
-            Fault::Delete { .. } | Fault::Reopen { .. } => return,
+            Fault::Delete { .. } | Fault::Reopen { .. } | Fault::Polls { .. } | Fault::Stray { .. } => return,
             // Nothing is lost: it is asked, heard of, and asked again.
             Fault::Slow { there, back, .. } => {
                 self.waits.slow = self.waits.slow.max(4 * (there + back));
