@@ -344,6 +344,13 @@ crate::lua::stories! {
         "read/acquire k w t n / o 3000 0 o:write -> 1 | k{mode=write o=1 o:write=1}/3000 {k}:o:rwlock_timeout:1=1/3000"
         "read/renew k {k}:o:rwlock_timeout:1 / o 3000 -> 1 1"
     }
+    a_write_hold_ends_with_its_lease_though_its_last_millisecond_is_here {
+        "HSET k mode write o:write 1"
+        "PEXPIRE k 1"
+        "wait 1"
+        "read/acquire k w t n / o 3000 0 o:write -> 1 | k{mode=write o=1 o:write=1 write_end=@now}/3000 \
+          {k}:o:rwlock_timeout:1=1/3000"
+    }
     a_write_hold_ends_in_its_last_millisecond {
         "HSET k mode write o:write 1"
         "wait 0"

@@ -57,6 +57,12 @@ crate::lua::stories! {
         "reentrant/move lock / r p 9000 -> 3"
         "reentrant/move lock / o p 0 -> 1 | lock{p=1}/9000"
     }
+    a_run_may_move_in_the_last_millisecond_of_its_lease {
+        "HSET lock r 1"
+        "PEXPIRE lock 1"
+        "wait 1"
+        "reentrant/move lock / r o 0 -> 1 | lock{o=1}/1"
+    }
     a_run_that_is_not_one_hold_is_left {
         "HSET lock r 2"
         "PEXPIRE lock 5000"
