@@ -13,14 +13,13 @@ use std::time::Duration;
 use ::futures::future::{BoxFuture, FutureExt};
 use itoa::{Buffer as Digits, Integer};
 use parking_lot::Mutex;
-use redis_protocol::resp3::decode::complete::decode;
 use scopeguard::guard;
 use tokio::io::{split, AsyncReadExt, AsyncWrite, WriteHalf};
 use tokio::sync::{oneshot, watch, Notify};
 use tokio::time::{sleep, Instant};
 
 use super::connection::{FIRST_PAUSE, LONGEST_PAUSE};
-use super::resp::{heard, Answer, Heard, Reply, Stream, Talk};
+use super::resp::{frame, heard, Answer, Heard, Reply, Stream, Talk};
 use crate::backend::fred_call::Confirming;
 use crate::backend::fred_config::Dial;
 use crate::backend::node::{look_if_failed, Link};
@@ -286,7 +285,7 @@ impl Pipe {
     /// Gives each answer that was read to whom it is for.
     fn hear(&self, read: &mut Vec<u8>) -> Result<(), String> {
         let mut done = 0;
-        while let Some((frame, length)) = decode(read.get(done..).unwrap_or_default()).map_err(|why| why.to_string())? {
+        while let Some((frame, length)) = frame(read.get(done..).unwrap_or_default())? {
             done += length;
             let Heard::Answer(answer) = heard(frame) else { continue };
             let first = self.flow.lock().waiting.pop_front();
@@ -518,7 +517,7 @@ mod tests {
             confirm: None,
         };
         let list = |bytes: &[u8]| {
-            let (frame, length) = decode(bytes).unwrap().unwrap();
+            let (frame, length) = frame(bytes).unwrap().unwrap();
             let words: Vec<_> = reply(frame).items().iter().map(|word| word.text().unwrap().to_owned()).collect();
             (words.join(" "), length)
         };

@@ -143,13 +143,60 @@ impl Talk {
     /// The next answer or push. May be dropped: what was read stays.
     pub(crate) async fn hear(&mut self) -> Result<Heard, String> {
         loop {
-            if let Some((frame, length)) = decode(&self.read).map_err(|error| error.to_string())? {
+            if let Some((frame, length)) = frame(&self.read)? {
                 self.read.drain(..length);
                 return Ok(heard(frame));
             }
             if self.stream.read_buf(&mut self.read).await.map_err(|error| error.to_string())? == 0 {
                 return Err("the server closed the connection".to_owned());
             }
+        }
+    }
+}
+
+/// No answer that is wanted is nested so deeply. The parser goes down a call for each level, and the stack ends.
+const DEEPEST: usize = 32;
+
+/// The first frame and how long it is, if it has come whole.
+pub(super) fn frame(bytes: &[u8]) -> Result<Option<(OwnedFrame, usize)>, String> {
+    if is_too_deep(bytes) {
+        return Err("an answer is nested too deeply".to_owned());
+    }
+    decode(bytes).map_err(|error| error.to_string())
+}
+
+/// Whether the first frame is, as far as it has come.
+fn is_too_deep(bytes: &[u8]) -> bool {
+    // How many parts each list has yet that is open; the first is for the frame itself.
+    let (mut open, mut rest) = (vec![1_u64], bytes);
+    loop {
+        let Some(end) = rest.windows(2).position(|two| two == b"\r\n") else { return false };
+        let Some((kind, number)) = rest.get(..end).and_then(<[u8]>::split_first) else { return false };
+        let number = std::str::from_utf8(number).ok().and_then(|number| number.parse::<u64>().ok());
+        let text = match kind {
+            b'$' | b'!' | b'=' => number.map_or(0, |length| length.saturating_add(2)),
+            _ => 0,
+        };
+        let behind = usize::try_from(text).ok().and_then(|text| rest.get((end + 2).checked_add(text)?..));
+        let Some(behind) = behind else { return false };
+        rest = behind;
+        // What is said of a part stands before it, and is none.
+        if let Some(parts) = open.last_mut().filter(|_| *kind != b'|') {
+            *parts = parts.saturating_sub(1);
+        }
+        match kind {
+            b'*' | b'~' | b'>' => open.push(number.unwrap_or(u64::MAX)),
+            b'%' | b'|' => open.push(number.map_or(u64::MAX, |pairs| pairs.saturating_mul(2))),
+            _ => {}
+        }
+        if open.len() > DEEPEST {
+            return true;
+        }
+        while open.last() == Some(&0) {
+            open.pop();
+        }
+        if open.is_empty() {
+            return false;
         }
     }
 }
@@ -225,6 +272,20 @@ mod tests {
         bytes
     }
 
+    /// A thousandth of them ends a worker's stack.
+    #[test]
+    fn what_is_nested_too_deeply_is_refused() {
+        for level in
+            ["*1\r\n", "*2\r\n$3\r\nabc\r\n", "%1\r\n:1\r\n", "|0\r\n*1\r\n", "*2\r\n*1\r\n:7\r\n", "~1\r\n", ">1\r\n"]
+        {
+            let refused = frame(level.repeat(1_000_000).as_bytes());
+            assert_eq!(refused, Err("an answer is nested too deeply".to_owned()), "{level}");
+        }
+        assert!(frame("*1\r\n".repeat(20).as_bytes()).is_ok_and(|frame| frame.is_none()));
+        let flat = format!("*1000\r\n{}", "*1\r\n:1\r\n".repeat(1_000));
+        assert!(frame(flat.as_bytes()).is_ok_and(|frame| frame.is_some()));
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -236,6 +297,12 @@ mod tests {
                     let _ = heard(frame);
                 }
             }
+        }
+
+        #[test]
+        fn any_answer_is_not_too_deep(frame in frames(), cut in any::<prop::sample::Index>()) {
+            let bytes = encoded(&frame);
+            prop_assert!(!is_too_deep(&bytes) && !is_too_deep(&bytes[..cut.index(bytes.len())]));
         }
 
         #[test]
