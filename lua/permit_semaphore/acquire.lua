@@ -58,7 +58,7 @@ if served == 0 then
   return {0, nonce, now, tonumber(expiry) - now}
 end
 local ttl = redis.call('PTTL', permits)
-wrong = ttl > 0 and forbidden('PEXPIRE', expiries, ttl)
+wrong = ttl >= 0 and forbidden('PEXPIRE', expiries, ttl)
 if wrong then return {6, nonce, now, wrong} end
 local refused = write_receipt(receipt, ARGV[3], served, 0, ARGV[4])
 if refused then return {6, nonce, now, refused} end
@@ -69,5 +69,5 @@ if type(left) == 'table' then
   if type(added) == 'number' then redis.call('ZREM', expiries, unpack(taken)) end
   return {6, nonce, now, left.err}
 end
-if ttl > 0 then redis.call('PEXPIRE', expiries, ttl) end
+if ttl >= 0 then redis.call('PEXPIRE', expiries, math.max(ttl, 1)) end
 return {1, nonce, now, served}

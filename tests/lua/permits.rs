@@ -48,6 +48,11 @@ crate::lua::stories! {
         "permit_semaphore/acquire p x r / 1 60000 5000~id:a -> 0 -3 | p=-100 x(p501:501)"
         "permit_semaphore/acquire p x r / 1 60000 5000~id:a -> 0 -1 | p=-99"
     }
+    permits_of_a_semaphore_in_its_last_millisecond_end_with_it {
+        "SET p 1 PX 1"
+        "wait 1"
+        "permit_semaphore/acquire p x r / 1 60000 5000~id:a -> 1 1 | p=0/0 r=1 1 0 /60000 x(<a>:now+5000)/1"
+    }
     who_finds_enough_is_served_before_what_expired_goes {
         "SET p 1"
         "lua for i = 1, 500 do redis.call('ZADD', 'x', i, 'p' .. i) end"
