@@ -100,13 +100,13 @@ fn read_write() {
     }
 }
 
-const NOT_AFTER: &str = "if not_after < at and";
+const NOT_AFTER: &str = "if time[1] * 1000 + time[2] / 1000 >= not_after + 1 then";
 
 #[test]
 fn nothing_stands_without_its_rule() {
     let kind = Kind::reentrant();
     let broken = |name: &str, scope: Scope, property: &str| search(name, scope).breaks(property);
-    let late = kind.clone().with(Verb::Acquire, NOT_AFTER, "if false and");
+    let late = kind.clone().with(Verb::Acquire, NOT_AFTER, "if false then");
     broken("without not_after", Scope::new(two(&late, ONCE, ONCE), 1, 4), NOTHING_LEFT);
     let adds = "if found == n then redis.call('HINCRBY', lock, owner, '1') end";
     let twice = kind.clone().with(Verb::Acquire, adds, "redis.call('HINCRBY', lock, owner, '1')");
