@@ -156,6 +156,12 @@ impl Talk {
 
 /// No answer that is wanted is nested so deeply. The parser goes down a call for each level, and the stack ends.
 const DEEPEST: usize = 32;
+/// What is open at first: one frame.
+const FRAME: [u64; DEEPEST] = {
+    let mut open = [0; DEEPEST];
+    open[0] = 1;
+    open
+};
 
 /// The first frame and how long it is, if it has come whole.
 pub(super) fn frame(bytes: &[u8]) -> Result<Option<(OwnedFrame, usize)>, String> {
@@ -168,7 +174,7 @@ pub(super) fn frame(bytes: &[u8]) -> Result<Option<(OwnedFrame, usize)>, String>
 /// Whether the first frame is, as far as it has come.
 fn is_too_deep(bytes: &[u8]) -> bool {
     // How many parts each list has yet that is open; the first is for the frame itself.
-    let (mut open, mut rest) = (vec![1_u64], bytes);
+    let (mut open, mut depth, mut rest) = (FRAME, 0, bytes);
     loop {
         let Some(end) = rest.windows(2).position(|two| two == b"\r\n") else { return false };
         let Some((kind, number)) = rest.get(..end).and_then(<[u8]>::split_first) else { return false };
@@ -181,22 +187,22 @@ fn is_too_deep(bytes: &[u8]) -> bool {
         let Some(behind) = behind else { return false };
         rest = behind;
         // What is said of a part stands before it, and is none.
-        if let Some(parts) = open.last_mut().filter(|_| *kind != b'|') {
+        if let Some(parts) = open.get_mut(depth).filter(|_| *kind != b'|') {
             *parts = parts.saturating_sub(1);
         }
-        match kind {
-            b'*' | b'~' | b'>' => open.push(number.unwrap_or(u64::MAX)),
-            b'%' | b'|' => open.push(number.map_or(u64::MAX, |pairs| pairs.saturating_mul(2))),
-            _ => {}
+        let parts = match kind {
+            b'*' | b'~' | b'>' => Some(number.unwrap_or(u64::MAX)),
+            b'%' | b'|' => Some(number.map_or(u64::MAX, |pairs| pairs.saturating_mul(2))),
+            _ => None,
+        };
+        if let Some(parts) = parts {
+            depth += 1;
+            let Some(level) = open.get_mut(depth) else { return true };
+            *level = parts;
         }
-        if open.len() > DEEPEST {
-            return true;
-        }
-        while open.last() == Some(&0) {
-            open.pop();
-        }
-        if open.is_empty() {
-            return false;
+        while open.get(depth) == Some(&0) {
+            let Some(above) = depth.checked_sub(1) else { return false };
+            depth = above;
         }
     }
 }
