@@ -74,7 +74,7 @@ pub(crate) async fn tell(engine: Arc<Engine>) {
             let called = engine.wire.call(PRESENT, &[&key], &[&ttl, &text], &engine.patience()).await;
             if let (Err(Fault::Refused(why)), false) = (called.result, is_refused) {
                 is_refused = true;
-                say(|| is_mute(&why));
+                say(|| warn_refused(&why));
             }
             tokio::time::sleep(lease / 3).await;
         }
@@ -86,7 +86,7 @@ pub(crate) async fn tell(engine: Arc<Engine>) {
     }
 }
 
-fn is_mute(why: &Refused) {
+fn warn_refused(why: &Refused) {
     tracing::warn!(target: "lockson", %why, "this client can't say who it is: `presence` is of no use");
 }
 

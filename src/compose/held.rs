@@ -266,7 +266,7 @@ impl Held {
 }
 
 /// Resolves when the first of these is lost; never, when there are none.
-pub(crate) fn first_lost<'a>(parts: impl Iterator<Item = &'a Held>) -> impl Future<Output = Lost> + Send + 'static {
+fn first_lost<'a>(parts: impl Iterator<Item = &'a Held>) -> impl Future<Output = Lost> + Send + 'static {
     let mut losses: FuturesUnordered<_> = parts.map(Held::until_lost).collect();
     async move {
         match losses.next().await {

@@ -4,7 +4,7 @@ use lockson::Faults;
 use support::prelude::*;
 use tokio::time::Instant;
 
-use super::{quick, tasks, NO_LIMIT};
+use super::{every_verb, quick, tasks, timed, NO_LIMIT};
 
 /// Timers count whole milliseconds, and a call has more than one.
 const SLACK: Duration = ms(5);
@@ -26,12 +26,6 @@ impl Ill {
             Self::LostReplies => server.inject(Faults::seeded(7).lose_replies(1000)),
         }
     }
-}
-
-async fn timed<F: IntoFuture>(future: F) -> (Duration, F::Output) {
-    let start = Instant::now();
-    let output = patient("an answer", future.into_future()).await;
-    (start.elapsed(), output)
 }
 
 #[track_caller]
@@ -67,26 +61,12 @@ async fn the_outage_limit_is_kept_by_every_verb() {
     for outage in OUTAGES {
         let server = EmbeddedServer::new();
         let locks = server.connect_with(quick()).unwrap();
-        let (held, free, tried) = (locks.lock("held"), locks.lock("free"), locks.lock("tried"));
-        held.lock().await.unwrap();
-        let guard = locks.lock("guarded").guard().await.unwrap();
-        outage.befall(&server);
-        let (lock, try_lock, unlock, is_locked, holder, given_back) = tokio::join!(
-            timed(free.lock()),
-            timed(tried.try_lock()),
-            timed(held.unlock()),
-            timed(free.is_locked()),
-            timed(tried.holder()),
-            timed(guard.unlock()),
-        );
-        for taken in [lock.1, try_lock.1.map(drop)] {
-            assert_matches!(taken, Err(LockError::Query(QueryError::Unreachable { .. })), outage);
-        }
-        for took in [lock.0, unlock.0, given_back.0] {
+        let [asked, looked] = every_verb(&locks, outage, || outage.befall(&server)).await;
+        for took in asked {
             assert!(took >= ms(1000) && took <= ms(1300) + SLACK, "{outage:?}: {took:?}");
         }
         // Three command timeouts.
-        for took in [try_lock.0, is_locked.0, holder.0] {
+        for took in looked {
             assert_exact(took, ms(900), outage);
         }
     }

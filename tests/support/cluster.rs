@@ -234,6 +234,19 @@ impl Cluster {
         });
     }
 
+    /// Nobody has this slot any more. Its primary forgets it first: who heard of it from there before says so again.
+    #[track_caller]
+    pub fn unassign(&self, slot: u16) {
+        let word = slot.to_string();
+        let forget = |node: &Server| drop(node.try_control(&["CLUSTER", "DELSLOTS", &word]));
+        forget(&self.nodes[self.primary_of(slot)]);
+        self.until("nobody has the slot", || {
+            self.nodes.iter().for_each(forget);
+            std::thread::sleep(Duration::from_millis(300));
+            !self.views().iter().flatten().flat_map(|seen| &seen.slots).any(|slots| slots.contains(&slot))
+        });
+    }
+
     /// A slot begins to move to that node, as by hand: its keys are to be moved one by one.
     pub fn move_slot(&self, slot: u16, to: usize) -> Moving<'_> {
         let from = self.primary_of(slot);
