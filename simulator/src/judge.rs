@@ -65,10 +65,10 @@ impl Hold {
         self.kind < Kind::Semaphore
     }
 
-    /// How long before it was asked for its client may have taken it.
+    /// How long before it was asked for its client may have taken it, or a lock of it.
     fn run(&self) -> u64 {
-        let can = matches!(self.kind, Kind::Lock | Kind::Mutex | Kind::Plain | Kind::Transaction) && !self.is_fixed;
-        if can {
+        let has_runs = matches!(self.kind, Kind::Lock | Kind::Mutex | Kind::Plain | Kind::Multi | Kind::Transaction);
+        if has_runs && !self.is_fixed {
             RUN
         } else {
             0
