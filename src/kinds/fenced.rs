@@ -223,8 +223,9 @@ impl FencedGuard {
     ///
     /// # Errors
     /// [`RunError::Lost`], [`RunError::CrossSlot`] and [`RunError::Query`]: it did not run. [`RunError::Script`]: it
-    /// ran, and raised an error. [`RunError::Unknown`]: the answer was lost. It was sent once, so it ran once or not at
-    /// all. It is not sent later than three command timeouts from the call.
+    /// ran, and raised an error. [`RunError::Unknown`]: the answer was lost, or has more than 128 lists inside of each
+    /// other. It was sent once, so it ran once or not at all. It is not sent later than three command timeouts from the
+    /// call.
     ///
     /// # Cancel safety
     /// Dropped half-way, it may or may not run.
@@ -275,7 +276,7 @@ impl<'a> FencedHold<'a> {
         all.extend(owned(args));
         let answer = self.0.run_script(script!("fenced/run", [Key]), owned(keys), all).await?;
         let name = of.name.to_string();
-        let unread = || RunError::Unknown { name, detail: "its value has not the shape of run.lua's".to_owned() };
+        let unread = || RunError::Unknown { name, detail: "its value is not run.lua's, or too deep".to_owned() };
         Reply::read(answer.items()).ok_or_else(unread)?.map_err(RunError::Script)
     }
 }

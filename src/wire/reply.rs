@@ -121,15 +121,19 @@ pub enum Reply {
 }
 
 impl Reply {
-    /// Reads what `lua/fenced/run.lua` wrote; `None` if it did not. The `Err` side is the error that was raised.
+    /// So many lists may be inside of each other: each is a call more on the stack, here and where the reply is dropped.
+    pub(crate) const DEEPEST: usize = 128;
+
+    /// Reads what `lua/fenced/run.lua` wrote; `None` if it did not, or nested lists more deeply than `DEEPEST`. The `Err`
+    /// side is the error that was raised.
     pub(crate) fn read(items: &[Item]) -> Option<Result<Self, String>> {
         match items {
             [Item::Text(kind), Item::Text(raised)] if kind == "error" => Some(Err(raised.clone())),
-            _ => Self::take(&mut items.iter()).map(Ok),
+            _ => Self::take(&mut items.iter(), Self::DEEPEST).map(Ok),
         }
     }
 
-    fn take<'a>(items: &mut impl Iterator<Item = &'a Item>) -> Option<Self> {
+    fn take<'a>(items: &mut impl Iterator<Item = &'a Item>, deeper: usize) -> Option<Self> {
         let Item::Text(kind) = items.next()? else { return None };
         if kind == "nil" {
             return Some(Self::Nil);
@@ -138,7 +142,8 @@ impl Reply {
             ("int", Item::Int(value)) => Some(Self::Int(*value)),
             ("text", Item::Text(text)) => Some(Self::Text(text.clone())),
             ("list", Item::Int(length)) => {
-                (0..*length).map(|_| Self::take(items)).collect::<Option<_>>().map(Self::List)
+                let deeper = deeper.checked_sub(1)?;
+                (0..*length).map(|_| Self::take(items, deeper)).collect::<Option<_>>().map(Self::List)
             }
             _ => None,
         }
@@ -214,6 +219,18 @@ mod tests {
         let short = |wanted| answer(Status::NotConfirmed(Short { acked: 1, wanted }));
         assert_eq!([1, 2, 3].map(|wanted| short(wanted).is_short_of(2)), [false, false, true]);
         assert!(!answer(Status::Done).is_short_of(0));
+    }
+
+    #[test]
+    fn lists_in_lists_are_read_as_deep_as_the_stack_is_sure_to_go() {
+        let nested = |depth| {
+            let mut items = Vec::new();
+            (0..depth).for_each(|_| items.extend([Item::Text("list".to_owned()), Item::Int(1)]));
+            items.push(Item::Text("nil".to_owned()));
+            Reply::read(&items)
+        };
+        assert!(nested(Reply::DEEPEST).is_some());
+        assert_eq!([nested(Reply::DEEPEST + 1), nested(100_000)], [None, None]);
     }
 
     proptest! {
