@@ -121,11 +121,11 @@ pub enum Reply {
 }
 
 impl Reply {
-    /// So many lists may be inside of each other: each is a call more on the stack, here and where the reply is dropped.
+    /// So many lists may be inside of each other: each is a call more on the stack, and so where the reply is dropped.
     pub(crate) const DEEPEST: usize = 128;
 
-    /// Reads what `lua/fenced/run.lua` wrote; `None` if it did not, or nested lists more deeply than `DEEPEST`. The `Err`
-    /// side is the error that was raised.
+    /// Reads what `lua/fenced/run.lua` wrote; `None` if it did not, or lists are inside of more than `DEEPEST`. The
+    /// `Err` side is the error that was raised.
     pub(crate) fn read(items: &[Item]) -> Option<Result<Self, String>> {
         match items {
             [Item::Text(kind), Item::Text(raised)] if kind == "error" => Some(Err(raised.clone())),

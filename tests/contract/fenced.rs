@@ -197,6 +197,10 @@ pub async fn a_script_runs_while_the_lock_is_held(case: Case) {
         assert_eq!(guard.run_if_held(script, &[], &[]).await, Ok(value), "{script}");
     }
     assert_eq!(guard.run_if_held("return ARGV[1] .. '\\255'", &[], &["x"]).await, Ok(Reply::Text("x\u{fffd}".into())));
+    // A list in a list in a list: as many as Lua nests would be more than the stack of a thread here.
+    let nest = "local value = {} for _ = 2, tonumber(ARGV[1]) do value = {value} end return value";
+    assert_matches!(guard.run_if_held(nest, &[], &["128"]).await, Ok(Reply::List(lists)) if lists.len() == 1);
+    assert_matches!(guard.run_if_held(nest, &[], &["15000"]).await, Err(RunError::Unknown { .. }));
     guard.unlock().await.unwrap();
 }
 
