@@ -17,6 +17,8 @@ use crate::metrics::{Class, Classes};
 const RESERVED_STARTS: [&str; 2] = ["redisson_", "lockson:"];
 /// Endings that do.
 const RESERVED_ENDS: [&str; 2] = [":timeout", ":rwlock_timeout"];
+/// What the key of each single read hold has in it, before its number.
+const READ_HOLD: &str = ":rwlock_timeout:";
 
 /// Of Redisson's hashes: it is the same for all of its users.
 #[cfg(feature = "map-entries")]
@@ -172,6 +174,7 @@ impl Keys {
         }
         if RESERVED_STARTS.iter().any(|start| lock.starts_with(start) || name.starts_with(start))
             || RESERVED_ENDS.iter().any(|end| lock.ends_with(end))
+            || lock.contains(READ_HOLD)
         {
             return Err(NameError::Reserved(lock));
         }
@@ -226,7 +229,7 @@ impl Keys {
 
     /// The key of the first read hold of the owner with this field.
     pub(crate) fn first_hold(&self, field: &str) -> String {
-        format!("{}:{field}:rwlock_timeout:1", braced(&self.lock))
+        format!("{}:{field}{READ_HOLD}1", braced(&self.lock))
     }
 
     /// Where the server's id is, for those who order locks of this name on several servers.
@@ -407,7 +410,9 @@ mod tests {
         for name in ["a{b", "a}b", "{}", "{}a", "a{}b", "}{", "{a", "{a}"] {
             assert!(matches!(keys(name), Err(NameError::Braces(_))), "{name}");
         }
-        for name in ["redisson_lock_queue:{x}", "lockson:x", "{x}:timeout", "x:rwlock_timeout"] {
+        for name in
+            ["redisson_lock_queue:{x}", "lockson:x", "{x}:timeout", "x:rwlock_timeout", "{x}:c:1:rwlock_timeout:1"]
+        {
             assert!(matches!(keys(name), Err(NameError::Reserved(_))), "{name}");
         }
         assert!(matches!(prefixed("redisson_", "x"), Err(NameError::Reserved(_))));
