@@ -122,7 +122,7 @@ pub enum Reply {
 
 impl Reply {
     /// So many lists may be inside of each other: each is a call more on the stack, and so where the reply is dropped.
-    pub(crate) const DEEPEST: usize = 128;
+    const DEEPEST: usize = 128;
 
     /// Reads what `lua/fenced/run.lua` wrote; `None` if it did not, or lists are inside of more than `DEEPEST`. The
     /// `Err` side is the error that was raised.
