@@ -9,10 +9,10 @@
 local owner, lease, n, queues = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6] == '1'
 local found = redis.pcall('HGET', lock, owner)
 local score = redis.pcall('ZSCORE', timeouts, owner)
-local last = redis.pcall('ZSCORE', seen, owner)
-local kept = redis.pcall('HMGET', state, 'debt', 'pass', 'head')
-local head = redis.pcall('LINDEX', queue, 0)
-for _, read in ipairs({found, score, last, kept, head}) do
+local others = redis.pcall('ZCARD', seen)
+local kept = redis.pcall('HMGET', state, 'debt', 'pass', 'kept', 'ends', 'head')
+local head = redis.pcall('LINDEX', queue, '0')
+for _, read in ipairs({found, score, others, kept, head}) do
   if type(read) == 'table' and read.err then return {4, nonce, now, read.err} end
 end
 local count = tonumber(found or 0)
@@ -23,22 +23,22 @@ if found == false then
   if n > 0 then return {3, nonce, now} end
   local left = ttl
   if ttl == -2 then
-    head, left = front(owner)
+    head, left = front(owner, head)
     if left == 0 then left = -3 end
-  elseif kept[3] then
+  elseif (kept[5] or '') ~= '' then
     redis.call('HDEL', state, 'head')
   end
   if ttl ~= -2 or (head and head ~= owner) then
     if not queues then return {0, nonce, now, left} end
     local came = score and 0 or 1
     if score then
-      score = refresh(owner, score, last)
-      redis.call('ZADD', seen, now, owner, now, client_of(owner))
+      score = refresh(owner, score, redis.call('ZSCORE', seen, owner))
+      redis.call('ZADD', seen, stamp, owner, stamp, client_of(owner))
     else
       score = join(owner, ttl)
     end
-    if ttl ~= -2 then raise_head(0) end
-    keep()
+    if head and ttl ~= -2 then raise(head, 0) end
+    keep_on(head and kept[3], kept[4], came == 1 and tonumber(score))
     return {0, nonce, now, left, score, came}
   end
 elseif count ~= n and count ~= n + 1 then
@@ -47,23 +47,24 @@ end
 if count == n then redis.call('HINCRBY', lock, owner, '1') end
 -- Found done, it writes all the same, for a replica to confirm.
 if ttl < lease or count ~= n then
-  local set = redis.pcall('PEXPIRE', lock, math.max(ttl, lease))
+  local set = redis.pcall('PEXPIRE', lock, ttl < lease and ARGV[4] or ttl)
   if type(set) == 'table' then
     if count == n then redis.call('HINCRBY', lock, owner, -1) end
     if n == 0 then redis.call('HDEL', lock, owner) end
     return {6, nonce, now, set.err}
   end
 end
-if score or head == owner then remove(owner) end
-if found or redis.call('EXISTS', queue) == 0 then return {1, nonce, now} end
+local waiting = 0
+if score or head == owner then waiting = remove(owner, head) end
+if found or waiting == 0 then return {1, nonce, now} end
+local debt, left = tonumber(kept[1] or 0) or 0, tonumber(kept[2] or 0) or 0
 if score then
   -- Java would take 300 s off every score now. Here they are added up, until they are more than the queue is long: then a pass
   -- gives all the scores of waiters who came just now, some at each acquisition, from the tail on. Who leaves meanwhile moves
   -- others to the front only, where the pass is not yet: so it misses nobody. To see somebody twice does no harm.
-  local debt, left = (tonumber(kept[1] or 0) or 0) + WAIT, tonumber(kept[2] or 0) or 0
-  local length = redis.call('LLEN', queue)
-  if left <= 0 and debt > length * WAIT then debt, left = 0, length end
-  left = math.min(left, length)
+  debt = debt + WAIT
+  if left <= 0 and debt > waiting * WAIT then debt, left = 0, waiting end
+  left = math.min(left, waiting)
   if left > 0 then
     local from, scores = math.max(left - SCORES, 0), {}
     for place, waiter in ipairs(redis.call('LRANGE', queue, from, left - 1)) do
@@ -73,10 +74,9 @@ if score then
     redis.call('ZADD', timeouts, unpack(scores))
     left = from
   end
-  put(OWN, 'debt', debt, 'pass', left)
-  redis.call('ZADD', seen, now, client_of(owner))
+  redis.call('ZADD', seen, stamp, client_of(owner))
 end
 raise_head(lease)
-redis.call('HDEL', state, 'head')
-keep()
+keep_on(kept[3], kept[4])
+redis.call('HSET', state, 'debt', whole(debt), 'pass', whole(left), 'head', '')
 return {1, nonce, now}

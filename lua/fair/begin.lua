@@ -4,18 +4,25 @@
 -- KEYS[3] timeouts  zset  owner -> epoch ms from which Java drops it when it is the head; each 300 s behind the one before
 -- KEYS[4] seen      zset  owner, client -> epoch ms of its last call; lockson's waiters only
 -- KEYS[5] state     hash  debt: ms that acquisitions have not taken off the scores yet; pass: how many from the front on the
---   pass over the scores has yet to see; and the watch over the head of the free lock: head, score (which it has while the watch
---   holds good), since (epoch ms of the first look at it), look (when it was told last), free (of the first look at any head
---   since the lock is free), deaf (since when nobody listens on its channel, or 0)
+--   pass over the scores has yet to see; kept (epoch ms of when the keys' own ends were set last) and ends (what was set for the
+--   queue); and the watch over the head of the free lock: head ('' for none), score (which it has while the watch holds good),
+--   since (epoch ms of the first look at it), look (when it was told last), free (of the first look at any head since the lock
+--   is free), deaf (since when nobody listens on its channel, or 0)
 -- Announces as announce.lua.
 -- A refused command ends the script with its error, but for those of the holder, whose own work is done by then.
 local lock, queue, timeouts, seen, state = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local WAIT, KEPT, OWN = 300000, 86400000, 60000
+local WAIT, KEPT, OWN, RECENT = 300000, 86400000, '60000', 20000
 -- A head of the free lock is dropped when a lockson client is unseen for UNSEEN; when a foreign one leaves it for IGNORED, or
 -- nobody listens on its channel twice, DEAF apart. It is told again after AGAIN.
 local UNSEEN, IGNORED, DEAF, AGAIN = 3000, 5000, 1000, 400
 -- In one call so many of the dead go, and so many scores are set anew. The next call goes on.
 local DROPS, SCORES = 100, 190
+
+-- The server takes long to write a number of Lua's, so it is given texts where it matters.
+local function whole(number)
+  return string.format('%d', number)
+end
+local stamp = whole(now)
 
 local function client_of(owner)
   return string.match(owner, '^[^:]*')
@@ -33,19 +40,15 @@ local function past(ms)
   return ms
 end
 
--- Lowers no score. Returns what it is then.
-local function raise(owner, floor)
-  local score = redis.call('ZSCORE', timeouts, owner)
-  if (tonumber(score or 0) or 0) >= floor then return score end
-  floor = string.format('%.0f', floor)
-  redis.call('ZADD', timeouts, floor, owner)
-  return floor
+-- Keeps Java from dropping an owner who is next. Lowers no score.
+local function raise(owner, lease)
+  redis.call('ZADD', timeouts, 'GT', whole(now + math.max(WAIT, lease)), owner)
 end
 
--- Keeps Java from dropping whoever is next while the lock is held.
+-- The same for whoever is next, while the lock is held.
 local function raise_head(lease)
-  local head = redis.call('LINDEX', queue, 0)
-  if head then raise(head, now + math.max(WAIT, lease)) end
+  local head = redis.call('LINDEX', queue, '0')
+  if head then raise(head, lease) end
 end
 
 -- Writes fields of the state, which ends by itself in `ms`: what may not is not left.
@@ -61,15 +64,16 @@ end
 -- The lock is free, since `free`, and its head was told: from now on it is watched, for `ms` at most. Here alone its score is
 -- raised.
 local function watch(head, free, receivers, ms)
-  local score, deaf = raise(head, now + WAIT), 0
-  if receivers == 0 then deaf = now end
-  put(ms, 'head', head, 'score', score, 'since', now, 'look', now, 'free', free, 'deaf', deaf)
+  raise(head, 0)
+  local score, deaf = redis.call('ZSCORE', timeouts, head), '0'
+  if receivers == 0 then deaf = stamp end
+  put(ms, 'head', head, 'score', score, 'since', stamp, 'look', stamp, 'free', whole(free), 'deaf', deaf)
 end
 
 -- The lock has become free: the next one is told, and watched. Fails nothing, as it is free whatever comes now: what is
 -- refused here is told to whoever looks next.
 local function wake()
-  local head = redis.pcall('LINDEX', queue, 0)
+  local head = redis.pcall('LINDEX', queue, '0')
   if type(head) ~= 'string' then return -1 end
   local receivers = tell(head)
   pcall(watch, head, now, receivers, OWN)
@@ -79,16 +83,26 @@ end
 -- Queue and scores end a day after the last waiter can be there; what lockson keeps beside them soon after its last waiter,
 -- as a Java client that empties the queue leaves it behind.
 local function keep()
-  local tail = redis.call('LINDEX', queue, -1)
+  local tail = redis.call('LINDEX', queue, '-1')
   local score = tail and tonumber(redis.call('ZSCORE', timeouts, tail)) or now
-  local ms = string.format('%.0f', math.max(score - now, 0) + KEPT)
-  for _, key in ipairs({queue, timeouts}) do redis.call('PEXPIRE', key, ms) end
-  for _, key in ipairs({seen, state}) do redis.call('PEXPIRE', key, OWN) end
+  local ends = math.max(score, now) + KEPT
+  for _, key in ipairs({queue, timeouts}) do redis.call('PEXPIRE', key, string.format('%.0f', ends - now)) end
+  if tail then put(OWN, 'kept', now, 'ends', ends) end
+  redis.call('PEXPIRE', seen, OWN)
 end
 
--- Takes what is kept beside a queue away with its last waiter.
+-- As `keep`, but not again if that was done RECENT ago or less, and the queue lasts half a day longer than the new `score`, if
+-- there is one. The keys are those of then: who makes one anew calls `keep`.
+local function keep_on(at, ends, score)
+  if past(at) + RECENT > now and (score or 0) + KEPT / 2 <= (tonumber(ends or 0) or 0) then return end
+  keep()
+end
+
+-- Takes what is kept beside a queue away with its last waiter. How many wait.
 local function tidy()
-  if redis.call('EXISTS', queue) == 0 then redis.call('UNLINK', timeouts, seen, state) end
+  local length = redis.call('LLEN', queue)
+  if length == 0 then redis.call('UNLINK', timeouts, seen, state) end
+  return length
 end
 
 -- Asked before an owner goes from the list: with a score alone it would seem to have a place, and would never be told.
@@ -97,20 +111,18 @@ local function check_scores(owner)
   error({err = 'NOPERM no permission to ZREM the scores of the queue'}, 0)
 end
 
--- Takes an owner out of the queue: the list first, as Java can't read a list whose owners have no scores. Whether it was its
--- head. Who has no score is looked for only where nobody has one: that takes the whole list.
-local function remove(owner)
+-- Takes an owner out of the queue: the list first, as Java can't read a list whose owners have no scores. How many wait yet.
+-- Who has no score is looked for only where nobody has one: that takes the whole list.
+local function remove(owner, head)
   check_scores(owner)
-  local first = redis.call('LINDEX', queue, 0) == owner
-  if first then
+  if head == owner then
     redis.call('LPOP', queue)
   elseif redis.call('ZSCORE', timeouts, owner) or redis.call('EXISTS', timeouts) == 0 then
     redis.call('LREM', queue, 0, owner)
   end
   redis.call('ZREM', timeouts, owner)
   redis.call('ZREM', seen, owner)
-  tidy()
-  return first
+  return tidy()
 end
 
 -- A waiter is there: its score moves on with the time. `score` and `last` are what the sets have of it.
@@ -123,15 +135,16 @@ end
 -- A waiter arrives. The first write is one that a memory limit refuses.
 local function join(owner, ttl)
   if not redis.acl_check_cmd('PEXPIRE', queue, 1) then error({err = 'NOPERM no permission to PEXPIRE the queue'}, 0) end
-  redis.call('ZADD', seen, now, owner, now, client_of(owner))
-  local tail = redis.call('LINDEX', queue, -1)
+  redis.call('ZADD', seen, stamp, owner, stamp, client_of(owner))
+  local tail = redis.call('LINDEX', queue, '-1')
   local score = now + math.max(WAIT, ttl)
   -- What is left of a queue that Java emptied.
   if not tail then redis.call('UNLINK', state) end
   if tail then score = math.max(tonumber(redis.call('ZSCORE', timeouts, tail)) or now, now) + WAIT end
+  score = string.format('%.0f', score)
   redis.call('ZADD', timeouts, score, owner)
   redis.call('RPUSH', queue, owner)
-  return string.format('%.0f', score)
+  return score
 end
 
 -- For how many ms yet a head is not dead that was first looked at at `since`, with the lock free since `free`; and whether
@@ -157,15 +170,14 @@ local function look(head, left, foreign, told, deaf)
   elseif foreign and now - deaf >= DEAF then
     return 0
   end
-  redis.call('HSET', state, 'look', now, 'deaf', deaf)
+  redis.call('HSET', state, 'look', stamp, 'deaf', deaf)
   return left
 end
 
 -- The head of the free lock, and the ms until it may be dropped: 0 if there may be more to drop. It is told; those before
 -- it are dead and dropped. The watch over a head goes on however seldom somebody looks, while its score is left alone: Java
 -- changes it when the lock is taken meanwhile, or the head goes and comes again.
-local function front(me)
-  local head = redis.call('LINDEX', queue, 0)
+local function front(me, head)
   if not head or head == me then return head, 0 end
   local known = redis.call('HMGET', state, 'head', 'score', 'since', 'look', 'free', 'deaf')
   local since, told, free, deaf = past(known[3]), past(known[4]), past(known[5]), past(known[6])

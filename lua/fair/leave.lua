@@ -7,5 +7,7 @@
 local owner = ARGV[3]
 local held = redis.pcall('HEXISTS', lock, owner)
 if type(held) == 'table' then return {4, nonce, now, held.err} end
-if remove(owner) and held == 0 and redis.call('EXISTS', lock) == 0 then wake() end
+local head = redis.call('LINDEX', queue, '0')
+remove(owner, head)
+if head == owner and held == 0 and redis.call('EXISTS', lock) == 0 then wake() end
 return {1, nonce, now}

@@ -9,7 +9,7 @@ if type(found) == 'table' then return {4, nonce, now, found.err} end
 local count = tonumber(found or 0)
 if found == false then
   -- The head is told, but not watched from here on: a watch may be on, and since when the lock is free is not known.
-  local head = redis.call('EXISTS', lock) == 0 and redis.pcall('LINDEX', queue, 0)
+  local head = redis.call('EXISTS', lock) == 0 and redis.pcall('LINDEX', queue, '0')
   if type(head) == 'string' then tell(head) end
   return {3, nonce, now}
 end

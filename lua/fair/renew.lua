@@ -13,7 +13,7 @@ for i = 1, #KEYS / 3 do
     renewed = 1
     -- Long enough, it writes all the same, for a replica to confirm.
     redis.call('PEXPIRE', lock, math.max(redis.call('PTTL', lock), lease))
-    local head = redis.pcall('LINDEX', queue, 0)
+    local head = redis.pcall('LINDEX', queue, '0')
     local score = type(head) == 'string' and redis.pcall('ZSCORE', timeouts, head)
     local floor = now + math.max(300000, lease)
     if type(score) == 'string' and tonumber(score) < floor then redis.pcall('ZADD', timeouts, floor, head) end

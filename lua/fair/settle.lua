@@ -18,9 +18,10 @@ if lowers and n > 0 then
 elseif lowers then
   redis.call('HDEL', lock, owner)
 end
-local first = not waits and remove(owner)
+local head = not waits and redis.call('LINDEX', queue, '0')
+if not waits then remove(owner, head) end
 if found == false then
-  if first and redis.call('EXISTS', lock) == 0 then wake() end
+  if head == owner and redis.call('EXISTS', lock) == 0 then wake() end
   return {3, nonce, now}
 end
 if not lowers then return {0, nonce, now} end

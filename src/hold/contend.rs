@@ -342,12 +342,13 @@ impl Drop for Queuer {
     }
 }
 
-/// Nobody waits as this owner any more: its place in the server's queue goes, as soon as its attempts are over.
+/// Nobody waits as this owner any more: its place in the server's queue goes, as soon as its attempts are over. Small while
+/// it waits for that: 100,000 of them may.
 pub(crate) async fn leave_queue(wish: Arc<Wish>) {
     if !has_left(&wish).await {
         // Who comes behind it would wait until it is taken for dead.
         let over = wish.engine.now().after(wish.engine.settings.outage_limit);
-        wish.engine.insist(Some(over), || has_left(&wish)).await;
+        wish.engine.insist(Some(over), || has_left(&wish)).boxed().await;
     }
 }
 
@@ -359,11 +360,14 @@ async fn has_left(Wish { engine, kind, entry, .. }: &Wish) -> bool {
     if entry.line.crowd.lock().has(&entry.field) {
         return true;
     }
-    let keys = entry.line.keys.of(queue.leave.keys);
-    let called = engine.wire.call(queue.leave, &keys, &[&entry.field], &engine.patience()).await;
-    // A copy of this may come late, too.
-    owe(engine, entry, &mut gate, &called.doubt);
-    !is_to_be_tried_again(&called.result)
+    let leave = async {
+        let keys = entry.line.keys.of(queue.leave.keys);
+        let called = engine.wire.call(queue.leave, &keys, &[&entry.field], &engine.patience()).await;
+        // A copy of this may come late, too.
+        owe(engine, entry, &mut gate, &called.doubt);
+        !is_to_be_tried_again(&called.result)
+    };
+    leave.boxed().await
 }
 
 #[cfg(all(test, feature = "embedded"))]

@@ -77,7 +77,7 @@ async fn a_fair_right_missing_behind_a_dead_head_ends_in_an_error() {
     let key = |which: &str| format!("{which}:{{app:acl}}");
     let (queue, timeouts) = (key("redisson_lock_queue"), key("redisson_lock_timeout"));
     let (seen, state) = (key("lockson:fair_seen"), key("lockson:fair_state"));
-    let needed = ["hmget", "lindex", "lpop", "lrange", "zadd", "zrem", "zscore", "hset", "exists", "pexpire"];
+    let needed = ["hmget", "lindex", "lpop", "lrange", "zadd", "zrem", "zscore", "hset", "llen", "zcard", "pexpire"];
     let named: BTreeSet<&str> = rights(FAIR).iter().filter_map(|word| word.strip_prefix('+')).chain(needed).collect();
     for right in named {
         raw.must(&["FLUSHALL"]).await;

@@ -37,8 +37,8 @@ crate::lua::stories! {
         "RPUSH q a:1 b:1 d:1"
         "ZADD t now+300000 a:1 now+600000 b:1 now+900000 d:1"
         "HSET f debt 5 pass 300"
-        "fair/acquire k q t s f / a:1 5000 0 1 -> 1 | f{debt=300005 pass=0}/60000 k{a:1=1}/5000 \
-          q[b:1 d:1]/87000000 s(a:now)/60000 t(b:1:now+300000 d:1:now+600000)/87000000"
+        "fair/acquire k q t s f / a:1 5000 0 1 -> 1 | f{debt=300005 ends=now+87000000 head= kept=now pass=0}/60000 \
+         k{a:1=1}/5000 q[b:1 d:1]/87000000 s(a:now)/60000 t(b:1:now+300000 d:1:now+600000)/87000000"
     }
     a_queue_that_is_there_keeps_its_debt {
         "HSET k a:1 1"
@@ -46,59 +46,131 @@ crate::lua::stories! {
         "RPUSH q b:1"
         "ZADD t now+300000 b:1"
         "HSET f debt 5"
-        "fair/acquire k q t s f / c:1 5000 0 1 -> 0 5000 now+600000 1 | f{debt=5}/60000 k{a:1=1}/5000 q[b:1 \
-          c:1]/87000000 s(c:now c:1:now)/60000 t(b:1:now+300000 c:1:now+600000)/87000000"
+        "fair/acquire k q t s f / c:1 5000 0 1 -> 0 5000 now+600000 1 | f{debt=5 ends=now+87000000 kept=now}/60000 \
+         k{a:1=1}/5000 q[b:1 c:1]/87000000 s(c:now c:1:now)/60000 t(b:1:now+300000 c:1:now+600000)/87000000"
     }
     waiters_queue {
         "HSET k a:1 1"
         "PEXPIRE k 5000"
-        "fair/acquire k q t s f / b:1 5000 0 1 -> 0 5000 now+300000 1 | k{a:1=1}/5000 q[b:1]/86700000 s(b:now \
-          b:1:now)/60000 t(b:1:now+300000)/86700000"
+        "fair/acquire k q t s f / b:1 5000 0 1 -> 0 5000 now+300000 1 | f{ends=now+86700000 kept=now}/60000 \
+         k{a:1=1}/5000 q[b:1]/86700000 s(b:now b:1:now)/60000 t(b:1:now+300000)/86700000"
         "fair/place k q t s f / b:1 -> 1 1 0"
         "wait 1000"
-        "fair/acquire k q t s f / b:1 5000 0 1 -> 0 4000 now+300000 0 | k{a:1=1}/4000 q[b:1]/86700000 s(b:now \
-          b:1:now)/60000 t(b:1:now+300000)/86700000"
-        "fair/acquire k q t s f / b:2 5000 0 1 -> 0 4000 now+600000 1 | k{a:1=1}/4000 q[b:1 b:2]/87000000 s(b:now \
-          b:1:now b:2:now)/60000 t(b:1:now+300000 b:2:now+600000)/87000000"
+        "fair/acquire k q t s f / b:1 5000 0 1 -> 0 4000 now+300000 0 | f{ends=now+86699000 kept=now-1000}/59000 \
+         k{a:1=1}/4000 q[b:1]/86699000 s(b:now b:1:now)/59000 t(b:1:now+300000)/86699000"
+        "fair/acquire k q t s f / b:2 5000 0 1 -> 0 4000 now+600000 1 | f{ends=now+86699000 kept=now-1000}/59000 \
+         k{a:1=1}/4000 q[b:1 b:2]/86699000 s(b:now b:1:now b:2:now)/59000 t(b:1:now+300000 b:2:now+600000)/86699000"
         "fair/place k q t s f / b:2 -> 1 2 1"
         "fair/place k q t s f / b:3 -> 1 2 -1"
         "wait 10"
-        "fair/acquire k q t s f / b:2 5000 0 1 -> 0 3990 now+600000 0 | k{a:1=1}/3990 q[b:1 b:2]/87000000 \
-          s(b:1:now-10 b:now b:2:now)/60000 t(b:1:now+300000 b:2:now+600000)/87000000"
+        "fair/acquire k q t s f / b:2 5000 0 1 -> 0 3990 now+600000 0 | f{ends=now+86698990 kept=now-1010}/58990 \
+         k{a:1=1}/3990 q[b:1 b:2]/86698990 s(b:1:now-10 b:now b:2:now)/58990 t(b:1:now+300000 \
+         b:2:now+600000)/86698990"
+    }
+    what_was_kept_just_now_is_kept_no_longer {
+        "HSET k a:1 1"
+        "PEXPIRE k 90000"
+        "RPUSH q b:1"
+        "PEXPIRE q 1000"
+        "ZADD t now+300000 b:1"
+        "PEXPIRE t 1000"
+        "ZADD s now b now b:1"
+        "PEXPIRE s 1000"
+        "HSET f kept now ends now+43800000"
+        "PEXPIRE f 1000"
+        "fair/acquire k q t s f / c:1 5000 0 1 -> 0 90000 now+600000 1 | f{ends=now+43800000 kept=now}/1000 \
+         k{a:1=1}/90000 q[b:1 c:1]/1000 s(b:now b:1:now c:now c:1:now)/1000 t(b:1:now+300000 c:1:now+600000)/1000"
+    }
+    what_ends_half_a_day_behind_the_last_one_is_kept {
+        "wait 1"
+        "HSET k a:1 1"
+        "PEXPIRE k 90000"
+        "RPUSH q b:1"
+        "PEXPIRE q 1000"
+        "ZADD t now+300000 b:1"
+        "ZADD s now b now b:1"
+        "HSET f kept now ends now+43799999"
+        "fair/acquire k q t s f / c:1 5000 0 1 -> 0 90000 now+600000 1 | f{ends=now+87000000 kept=now}/60000 \
+         k{a:1=1}/90000 q[b:1 c:1]/87000000 s(b:now b:1:now c:now c:1:now)/60000 \
+         t(b:1:now+300000 c:1:now+600000)/87000000"
+    }
+    what_was_kept_a_third_of_a_minute_ago_is_kept {
+        "wait 1"
+        "HSET k a:1 1"
+        "PEXPIRE k 90000"
+        "RPUSH q b:1"
+        "ZADD t now+300000 b:1"
+        "ZADD s now b now b:1"
+        "HSET f kept now-19999 ends now+90000000"
+        "fair/acquire k q t s f / b:1 5000 0 1 -> 0 90000 now+300000 0 | f{ends=now+90000000 kept=now-19999} \
+         k{a:1=1}/90000 q[b:1] s(b:now b:1:now) t(b:1:now+300000)"
+        "HSET f kept now-20000 ends now+90000000"
+        "fair/acquire k q t s f / b:1 5000 0 1 -> 0 90000 now+300000 0 | f{ends=now+86700000 kept=now}/60000 \
+         k{a:1=1}/90000 q[b:1]/86700000 s(b:now b:1:now)/60000 t(b:1:now+300000)/86700000"
+    }
+    what_was_kept_ahead_of_the_clock_is_kept {
+        "wait 1"
+        "HSET k a:1 1"
+        "PEXPIRE k 90000"
+        "RPUSH q b:1"
+        "ZADD t now+300000 b:1"
+        "ZADD s now b now b:1"
+        "HSET f kept now+1 ends now+90000000"
+        "fair/acquire k q t s f / b:1 5000 0 1 -> 0 90000 now+300000 0 | f{ends=now+86700000 kept=now}/60000 \
+         k{a:1=1}/90000 q[b:1]/86700000 s(b:now b:1:now)/60000 t(b:1:now+300000)/86700000"
+    }
+    a_queue_that_is_made_anew_is_kept {
+        "HSET k a:1 1"
+        "PEXPIRE k 90000"
+        "ZADD s now b"
+        "HSET f kept now ends now+90000000"
+        "fair/acquire k q t s f / b:1 5000 0 1 -> 0 90000 now+300000 1 | f{ends=now+86700000 kept=now}/60000 \
+         k{a:1=1}/90000 q[b:1]/86700000 s(b:now b:1:now)/60000 t(b:1:now+300000)/86700000"
+    }
+    an_acquisition_keeps_what_was_not_kept_just_now {
+        "RPUSH q a:1 b:1"
+        "ZADD t now+300000 a:1 now+600000 b:1"
+        "ZADD s now a now a:1"
+        "HSET f kept now ends now+90000000 head a:1"
+        "PEXPIRE f 1000"
+        "fair/acquire k q t s f / a:1 5000 0 1 -> 1 | f{debt=300000 ends=now+90000000 head= kept=now pass=0}/1000 \
+         k{a:1=1}/5000 q[b:1] s(a:now) t(b:1:now+600000)"
     }
     a_first_waiter_outlives_a_long_hold {
         "HSET k a:1 1"
         "PEXPIRE k 400000"
         "HSET f debt 5"
-        "fair/acquire k q t s f / b:1 5000 0 1 -> 0 400000 now+400000 1 | k{a:1=1}/400000 q[b:1]/86800000 s(b:now \
-          b:1:now)/60000 t(b:1:now+400000)/86800000"
+        "fair/acquire k q t s f / b:1 5000 0 1 -> 0 400000 now+400000 1 | f{ends=now+86800000 kept=now}/60000 \
+         k{a:1=1}/400000 q[b:1]/86800000 s(b:now b:1:now)/60000 t(b:1:now+400000)/86800000"
     }
     a_score_that_is_late_is_no_floor {
         "HSET k a:1 1"
         "PEXPIRE k 5000"
         "RPUSH q b:1"
         "ZADD t now-500 b:1"
-        "fair/acquire k q t s f / c:1 5000 0 1 -> 0 5000 now+300000 1 | k{a:1=1}/5000 q[b:1 c:1]/86700000 s(c:now \
-          c:1:now)/60000 t(b:1:now+300000 c:1:now+300000)/86700000"
+        "fair/acquire k q t s f / c:1 5000 0 1 -> 0 5000 now+300000 1 | f{ends=now+86700000 kept=now}/60000 \
+         k{a:1=1}/5000 q[b:1 c:1]/86700000 s(c:now c:1:now)/60000 t(b:1:now+300000 c:1:now+300000)/86700000"
         "ZREM t c:1"
-        "fair/acquire k q t s f / d:1 5000 0 1 -> 0 5000 now+300000 1 | k{a:1=1}/5000 q[b:1 c:1 d:1]/86700000 s(c:now \
-          c:1:now d:now d:1:now)/60000 t(b:1:now+300000 d:1:now+300000)/86700000"
+        "fair/acquire k q t s f / d:1 5000 0 1 -> 0 5000 now+300000 1 | f{ends=now+86700000 kept=now}/60000 \
+         k{a:1=1}/5000 q[b:1 c:1 d:1]/86700000 s(c:now c:1:now d:now d:1:now)/60000 t(b:1:now+300000 \
+         d:1:now+300000)/86700000"
     }
     the_next_is_told_and_takes_it {
         "hear c:b:1 c"
         "HSET k a:1 1"
         "PEXPIRE k 5000"
-        "fair/acquire k q t s f / b:1 5000 0 1 -> 0 5000 now+300000 1 | k{a:1=1}/5000 q[b:1]/86700000 s(b:now \
-          b:1:now)/60000 t(b:1:now+300000)/86700000"
-        "fair/acquire k q t s f / c:1 5000 0 1 -> 0 5000 now+600000 1 | k{a:1=1}/5000 q[b:1 c:1]/87000000 s(b:now \
-          b:1:now c:now c:1:now)/60000 t(b:1:now+300000 c:1:now+600000)/87000000"
-        "fair/release k q t s f / a:1 5000 1 -> 1 1 | f{deaf=0 free=now head=b:1 look=now score=now+300000 \
-          since=now}/60000 q[b:1 c:1]/87000000 s(b:now b:1:now c:now c:1:now)/60000 t(b:1:now+300000 \
-          c:1:now+600000)/87000000 | c:b:1=0"
+        "fair/acquire k q t s f / b:1 5000 0 1 -> 0 5000 now+300000 1 | f{ends=now+86700000 kept=now}/60000 \
+         k{a:1=1}/5000 q[b:1]/86700000 s(b:now b:1:now)/60000 t(b:1:now+300000)/86700000"
+        "fair/acquire k q t s f / c:1 5000 0 1 -> 0 5000 now+600000 1 | f{ends=now+86700000 kept=now}/60000 \
+         k{a:1=1}/5000 q[b:1 c:1]/86700000 s(b:now b:1:now c:now c:1:now)/60000 t(b:1:now+300000 \
+         c:1:now+600000)/86700000"
+        "fair/release k q t s f / a:1 5000 1 -> 1 1 | f{deaf=0 ends=now+86700000 free=now head=b:1 kept=now look=now \
+         score=now+300000 since=now}/60000 q[b:1 c:1]/86700000 s(b:now b:1:now c:now c:1:now)/60000 t(b:1:now+300000 \
+         c:1:now+600000)/86700000 | c:b:1=0"
         "wait 100"
-        "fair/acquire k q t s f / b:1 400000 0 1 -> 1 | f{deaf=0 debt=300000 free=now-100 look=now-100 pass=0 \
-          score=now+299900 since=now-100}/60000 k{b:1=1}/400000 q[c:1]/86999900 s(c:now-100 c:1:now-100 b:now)/60000 \
-          t(c:1:now+599900)/86999900"
+        "fair/acquire k q t s f / b:1 400000 0 1 -> 1 | f{deaf=0 debt=300000 ends=now+86699900 free=now-100 head= \
+         kept=now-100 look=now-100 pass=0 score=now+299900 since=now-100}/59900 k{b:1=1}/400000 q[c:1]/86699900 \
+         s(c:now-100 c:1:now-100 b:now)/59900 t(c:1:now+599900)/86699900"
     }
     an_inner_hold_is_given_back_once {
         "HSET k a:1 3"
@@ -218,12 +290,12 @@ crate::lua::stories! {
         "RPUSH q b:1 b:2"
         "ZADD t now+1000 b:1 now+2000 b:2"
         "ZADD s now-500 b:1 now-86400000 old now-86300000 young"
-        "fair/refresh k q t s f / b:1 b:3 b:2 -> 1 1 0 1 | q[b:1 b:2]/86402000 s(young:now-86300000 b:now b:1:now \
-          b:2:now)/60000 t(b:1:now+1500 b:2:now+2000)/86402000"
+        "fair/refresh k q t s f / b:1 b:3 b:2 -> 1 1 0 1 | f{ends=now+86402000 kept=now}/60000 q[b:1 b:2]/86402000 \
+         s(young:now-86300000 b:now b:1:now b:2:now)/60000 t(b:1:now+1500 b:2:now+2000)/86402000"
         "wait 0"
         "HSET k a:1 1"
-        "fair/refresh k q t s f / b:2 -> 1 1 | k{a:1=1} q[b:1 b:2]/86402000 s(young:now-86300000 b:now b:1:now \
-          b:2:now)/60000 t(b:2:now+2000 b:1:now+300000)/86402000"
+        "fair/refresh k q t s f / b:2 -> 1 1 | f{ends=now+86402000 kept=now}/60000 k{a:1=1} q[b:1 b:2]/86402000 \
+         s(young:now-86300000 b:now b:1:now b:2:now)/60000 t(b:2:now+2000 b:1:now+300000)/86402000"
     }
     nobody_waits {
         "HSET k a:1 1"
@@ -235,19 +307,22 @@ crate::lua::stories! {
         "ZADD t now+1000 b:1"
         "ZADD s now+500 b:1"
         "wait 0"
-        "fair/refresh k q t s f / b:1 -> 1 1 | q[b:1]/86401000 s(b:now b:1:now)/60000 t(b:1:now+1000)/86401000"
+        "fair/refresh k q t s f / b:1 -> 1 1 | f{ends=now+86401000 kept=now}/60000 q[b:1]/86401000 s(b:now \
+         b:1:now)/60000 t(b:1:now+1000)/86401000"
         "wait 1"
-        "fair/refresh k q t s f / b:1 -> 1 1 | q[b:1]/86401000 s(b:now b:1:now)/60000 t(b:1:now+1000)/86401000"
+        "fair/refresh k q t s f / b:1 -> 1 1 | f{ends=now+86401000 kept=now}/60000 q[b:1]/86401000 s(b:now \
+         b:1:now)/60000 t(b:1:now+1000)/86401000"
         "ZADD t now-500 b:1"
-        "fair/refresh k q t s f / b:1 -> 1 1 | q[b:1]/86400000 s(b:now b:1:now)/60000 t(b:1:now-500)/86400000"
+        "fair/refresh k q t s f / b:1 -> 1 1 | f{ends=now+86400000 kept=now}/60000 q[b:1]/86400000 s(b:now \
+         b:1:now)/60000 t(b:1:now-500)/86400000"
     }
     the_unseen_go_in_parts {
         "RPUSH q b:1"
         "ZADD t now+1000 b:1"
         "lua for i = 10, 39 do redis.call('ZADD', 's', 1, i) end"
         "wait 0"
-        "fair/refresh k q t s f / b:1 -> 1 1 | q[b:1]/86401000 s(35:1 36:1 37:1 38:1 39:1 b:now b:1:now)/60000 \
-          t(b:1:now+1000)/86401000"
+        "fair/refresh k q t s f / b:1 -> 1 1 | f{ends=now+86401000 kept=now}/60000 q[b:1]/86401000 s(35:1 36:1 37:1 \
+         38:1 39:1 b:now b:1:now)/60000 t(b:1:now+1000)/86401000"
     }
     leases_only_grow {
         "HSET a o 1"
@@ -294,36 +369,36 @@ crate::lua::stories! {
         "RPUSH q a:1 b:1 c:1"
         "ZADD t now+1 a:1 now+2 b:1 now+3 c:1"
         "HSET f debt 600000"
-        "fair/acquire k q t s f / a:1 5000 0 1 -> 1 | f{debt=0 pass=0}/60000 k{a:1=1}/5000 q[b:1 c:1]/87000000 \
-          s(a:now)/60000 t(b:1:now+300000 c:1:now+600000)/87000000"
+        "fair/acquire k q t s f / a:1 5000 0 1 -> 1 | f{debt=0 ends=now+87000000 head= kept=now pass=0}/60000 \
+         k{a:1=1}/5000 q[b:1 c:1]/87000000 s(a:now)/60000 t(b:1:now+300000 c:1:now+600000)/87000000"
     }
     a_debt_that_the_queue_bears_stays {
         "RPUSH q a:1 b:1 c:1"
         "ZADD t now+1 a:1 now+2 b:1 now+3 c:1"
         "HSET f debt 300000"
-        "fair/acquire k q t s f / a:1 5000 0 1 -> 1 | f{debt=600000 pass=0}/60000 k{a:1=1}/5000 q[b:1 c:1]/86400003 \
-          s(a:now)/60000 t(c:1:now+3 b:1:now+300000)/86400003"
+        "fair/acquire k q t s f / a:1 5000 0 1 -> 1 | f{debt=600000 ends=now+86400003 head= kept=now pass=0}/60000 \
+         k{a:1=1}/5000 q[b:1 c:1]/86400003 s(a:now)/60000 t(c:1:now+3 b:1:now+300000)/86400003"
     }
     a_pass_goes_on_where_it_was {
         "RPUSH q a:1 b:1 c:1 d:1"
         "ZADD t now+1 a:1 now+2 b:1 now+3 c:1 now+4 d:1"
         "HSET f debt 0 pass 2"
-        "fair/acquire k q t s f / a:1 400000 0 1 -> 1 | f{debt=300000 pass=0}/60000 k{a:1=1}/400000 q[b:1 c:1 \
-          d:1]/86400004 s(a:now)/60000 t(d:1:now+4 b:1:now+400000 c:1:now+700000)/86400004"
+        "fair/acquire k q t s f / a:1 400000 0 1 -> 1 | f{debt=300000 ends=now+86400004 head= kept=now pass=0}/60000 \
+         k{a:1=1}/400000 q[b:1 c:1 d:1]/86400004 s(a:now)/60000 t(d:1:now+4 b:1:now+400000 c:1:now+700000)/86400004"
     }
     what_is_no_debt_is_none {
         "RPUSH q a:1 b:1"
         "ZADD t now+1 a:1 now+900000 b:1"
         "HSET f debt x pass y"
-        "fair/acquire k q t s f / a:1 5000 0 1 -> 1 | f{debt=300000 pass=0}/60000 k{a:1=1}/5000 q[b:1]/87300000 \
-          s(a:now)/60000 t(b:1:now+900000)/87300000"
+        "fair/acquire k q t s f / a:1 5000 0 1 -> 1 | f{debt=300000 ends=now+87300000 head= kept=now pass=0}/60000 \
+         k{a:1=1}/5000 q[b:1]/87300000 s(a:now)/60000 t(b:1:now+900000)/87300000"
     }
     a_pass_ends_before_the_next_begins {
         "RPUSH q a:1 b:1 c:1"
         "ZADD t now+1 a:1 now+900000 b:1 now+910000 c:1"
         "HSET f debt 900000 pass 1"
-        "fair/acquire k q t s f / a:1 5000 0 1 -> 1 | f{debt=1200000 pass=0}/60000 k{a:1=1}/5000 q[b:1 c:1]/87310000 \
-          s(a:now)/60000 t(b:1:now+300000 c:1:now+910000)/87310000"
+        "fair/acquire k q t s f / a:1 5000 0 1 -> 1 | f{debt=1200000 ends=now+87310000 head= kept=now pass=0}/60000 \
+         k{a:1=1}/5000 q[b:1 c:1]/87310000 s(a:now)/60000 t(b:1:now+300000 c:1:now+910000)/87310000"
     }
     who_passes_by_an_empty_queue_pays_nothing {
         "RPUSH q a:1"
@@ -332,14 +407,15 @@ crate::lua::stories! {
     }
     who_came_without_a_place_pays_nothing {
         "RPUSH q a:1 b:1"
-        "fair/acquire k q t s f / a:1 5000 0 1 -> 1 | k{a:1=1}/5000 q[b:1]/86700000 t(b:1:now+300000)/86700000"
+        "fair/acquire k q t s f / a:1 5000 0 1 -> 1 | \
+         f{debt=0 ends=now+86700000 head= kept=now pass=0}/60000 k{a:1=1}/5000 q[b:1]/86700000 t(b:1:now+300000)/86700000"
     }
     a_hold_without_ttl_raises_the_head {
         "HSET k a:1 1"
         "RPUSH q b:1"
         "ZADD t now b:1"
-        "fair/acquire k q t s f / c:1 5000 0 1 -> 0 -1 now+300000 1 | k{a:1=1} q[b:1 c:1]/86700000 s(c:now \
-          c:1:now)/60000 t(b:1:now+300000 c:1:now+300000)/86700000"
+        "fair/acquire k q t s f / c:1 5000 0 1 -> 0 -1 now+300000 1 | f{ends=now+86700000 kept=now}/60000 k{a:1=1} \
+         q[b:1 c:1]/86700000 s(c:now c:1:now)/60000 t(b:1:now+300000 c:1:now+300000)/86700000"
     }
     a_pass_goes_on_at_the_next_acquisition {
         "lua for i = 1, 192 do redis.call('RPUSH', 'q', 'b:' .. i) redis.call('ZADD', 't', i, 'b:' .. i) end"
@@ -352,8 +428,8 @@ crate::lua::stories! {
         "RPUSH q a:1 b:1"
         "ZADD t now+1 a:1 now+2 b:1"
         "HSET f debt 0 pass 9"
-        "fair/acquire k q t s f / a:1 5000 0 1 -> 1 | f{debt=300000 pass=0}/60000 k{a:1=1}/5000 q[b:1]/86700000 \
-          s(a:now)/60000 t(b:1:now+300000)/86700000"
+        "fair/acquire k q t s f / a:1 5000 0 1 -> 1 | f{debt=300000 ends=now+86700000 head= kept=now pass=0}/60000 \
+         k{a:1=1}/5000 q[b:1]/86700000 s(a:now)/60000 t(b:1:now+300000)/86700000"
     }
     who_has_no_score_has_no_place {
         "RPUSH q a:1"
