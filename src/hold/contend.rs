@@ -342,8 +342,8 @@ impl Drop for Queuer {
     }
 }
 
-/// Nobody waits as this owner any more: its place in the server's queue goes, as soon as its attempts are over. Small while
-/// it waits for that: 100,000 of them may.
+/// Nobody waits as this owner any more: its place in the server's queue goes, as soon as its attempts are over. Until
+/// then it is small, as 100,000 may be.
 pub(crate) async fn leave_queue(wish: Arc<Wish>) {
     if !has_left(&wish).await {
         // Who comes behind it would wait until it is taken for dead.

@@ -408,7 +408,8 @@ crate::lua::stories! {
     who_came_without_a_place_pays_nothing {
         "RPUSH q a:1 b:1"
         "fair/acquire k q t s f / a:1 5000 0 1 -> 1 | \
-         f{debt=0 ends=now+86700000 head= kept=now pass=0}/60000 k{a:1=1}/5000 q[b:1]/86700000 t(b:1:now+300000)/86700000"
+         f{debt=0 ends=now+86700000 head= kept=now pass=0}/60000 k{a:1=1}/5000 q[b:1]/86700000 \
+         t(b:1:now+300000)/86700000"
     }
     a_hold_without_ttl_raises_the_head {
         "HSET k a:1 1"

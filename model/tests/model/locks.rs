@@ -133,7 +133,7 @@ fn nothing_stands_without_its_rule() {
 fn no_queue_and_no_mode_stand_without_theirs() {
     let passes = Kind::fair().with(Verb::Acquire, "if ttl ~= -2 or (head and head ~= owner) then", "if ttl ~= -2 then");
     search("fair, without the head", Scope::new(two(&passes, ONCE, ONCE), 1, 4)).breaks(ORDER);
-    let stays = Kind::fair().with(Verb::Settle, "local first = not waits and remove(owner)", "local first = false");
+    let stays = Kind::fair().with(Verb::Settle, "if not waits then remove(owner, head) end", "");
     search("fair, without leaving", Scope::new(two(&stays, ONCE, ONCE), 1, 3)).breaks(NOTHING_LEFT);
     let mut owners = readers_and_writers(&["a:1"], &["b:1:write"], ONCE);
     owners[0].kind = Kind::read().with(Verb::Acquire, "if is_busy then return {0, nonce, now, ttl} end", "");
