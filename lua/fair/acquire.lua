@@ -23,7 +23,8 @@ if found == false then
   if n > 0 then return {3, nonce, now} end
   local left = ttl
   if ttl == -2 then
-    head, left = front(owner, head)
+    -- Who waits elsewhere looks too seldom for a state that ends as soon as that of those who queue.
+    head, left = front(owner, head, queues and OWN or KEPT)
     if left == 0 then left = -3 end
   elseif (kept[5] or '') ~= '' then
     redis.call('HDEL', state, 'head')

@@ -176,8 +176,8 @@ end
 
 -- The head of the free lock, and the ms until it may be dropped: 0 if there may be more to drop. It is told; those before
 -- it are dead and dropped. The watch over a head goes on however seldom somebody looks, while its score is left alone: Java
--- changes it when the lock is taken meanwhile, or the head goes and comes again.
-local function front(me, head)
+-- changes it when the lock is taken meanwhile, or the head goes and comes again; `ms` after the last look it ends.
+local function front(me, head, ms)
   if not head or head == me then return head, 0 end
   local known = redis.call('HMGET', state, 'head', 'score', 'since', 'look', 'free', 'deaf')
   local since, told, free, deaf = past(known[3]), past(known[4]), past(known[5]), past(known[6])
@@ -185,7 +185,7 @@ local function front(me, head)
   if not watched then since, free = now, now end
   local left, foreign = left_to(head, since, free)
   if not watched then
-    watch(head, free, tell(head), KEPT)
+    watch(head, free, tell(head), ms)
   elseif left > 0 then
     left = look(head, left, foreign, told, deaf)
   end
@@ -201,6 +201,6 @@ local function front(me, head)
   redis.call('ZREM', seen, unpack(dead))
   tidy()
   if not head or head == me then return head, 0 end
-  watch(head, free, tell(head), KEPT)
+  watch(head, free, tell(head), ms)
   return head, math.max(left_to(head, now, free), 0)
 end
