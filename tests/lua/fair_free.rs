@@ -31,6 +31,26 @@ crate::lua::stories! {
         "wait 1"
         "fair/acquire k q t s f / c:1 5000 0 0 -> 1 | k{c:1=1}/5000"
     }
+    who_queues_leaves_a_state_that_ends_in_a_minute {
+        "wait 0"
+        "RPUSH q b:1"
+        "ZADD t now+1 b:1"
+        "ZADD s now b now b:1"
+        "HSET f kept now ends now+90000000"
+        "fair/acquire k q t s f / c:1 5000 0 1 -> 0 3000 now+600000 1 | f{deaf=now ends=now+90000000 free=now \
+         head=b:1 kept=now look=now score=now+300000 since=now}/60000 q[b:1 c:1] s(b:now b:1:now c:now c:1:now) \
+         t(b:1:now+300000 c:1:now+600000)"
+    }
+    who_queues_behind_the_dead_leaves_a_state_that_ends_in_a_minute {
+        "wait 0"
+        "RPUSH q b:1 d:1"
+        "ZADD t now+1 b:1 now+2 d:1"
+        "ZADD s now-5000 b now-5000 b:1"
+        "HSET f head b:1 score now+1 since now-3000 look now free now-3000 deaf 0 kept now ends now+90000000"
+        "fair/acquire k q t s f / c:1 5000 0 1 -> 0 5000 now+600000 1 | f{deaf=now ends=now+90000000 free=now-3000 \
+         head=d:1 kept=now look=now score=now+300000 since=now}/60000 q[d:1 c:1] s(b:now-5000 c:now c:1:now) \
+         t(d:1:now+300000 c:1:now+600000)"
+    }
     a_dead_client_takes_its_waiters_along {
         "wait 0"
         "RPUSH q b:1 b:2 d:1"
