@@ -234,8 +234,10 @@ async fn contended(server: &Server, locks: &Locks, tasks: usize) -> Row {
     let turns: Vec<u64> = each.into_iter().map(|turns| turns.expect("it ends")).collect();
     let (most, least) = (turns.iter().max(), turns.iter().min());
     let what = format!("fair lock, {} tasks want it: server time per acquisition", turns.len());
-    per_acquisition(server, what, turns.iter().sum()).beside(format!(
-        "fewest..most turns {}..{}",
+    let sum = turns.iter().sum();
+    per_acquisition(server, what, sum).beside(format!(
+        "{:.1} commands; fewest..most turns {}..{}",
+        server.commands_in_scripts() as f64 / sum as f64,
         least.unwrap_or(&0),
         most.unwrap_or(&0)
     ))
