@@ -57,13 +57,13 @@ async fn all_locked(multi: &MultiLock, pairs: u32) -> Done {
 
 /// So many tasks at once.
 const TASKS: u32 = 64;
-/// What a task's lock is called.
-type Named = fn(u32) -> String;
+/// A task's lock.
+type Taken<K> = fn(&Locks, u32) -> Lock<K>;
 
-async fn many_locked((locks, name): &(Locks, Named), pairs: u32) -> Done {
+async fn many_locked<K: Kind>((locks, lock): &(Locks, Taken<K>), pairs: u32) -> Done {
     let mut tasks = JoinSet::new();
     for task in 0..TASKS {
-        let lock = locks.lock(&name(task));
+        let lock = lock(locks, task);
         tasks.spawn(async move { locked(&lock, pairs / TASKS).await.map_err(|error| error.to_string()) });
     }
     while let Some(ended) = tasks.join_next().await {
@@ -113,8 +113,11 @@ fn main() -> Done {
         "fair" => run!(locked(locks.fair_lock(NAME))),
         "read" => run!(locked(both.read())),
         "write" => run!(locked(both.write())),
-        "hot" => run!(many_locked((locks.clone(), (|_| NAME.to_owned()) as Named))),
-        "distinct" => run!(many_locked((locks.clone(), (|task| format!("{NAME}{task}")) as Named))),
+        "hot" => run!(many_locked((locks.clone(), (|locks, _| locks.lock(NAME)) as Taken<_>))),
+        "queue" => run!(many_locked((locks.clone(), (|locks, _| locks.fair_lock(NAME)) as Taken<_>))),
+        "distinct" => {
+            run!(many_locked((locks.clone(), (|locks, task| locks.lock(&format!("{NAME}{task}"))) as Taken<_>)))
+        }
         "multi" => run!(all_locked(MultiLock::new(in_a_slot))),
         "semaphore" => run!(counted_out(locks.semaphore(NAME))),
         "permits" => run!(leased_out(locks.permit_semaphore(NAME))),
