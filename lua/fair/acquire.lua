@@ -52,6 +52,8 @@ if ttl < lease or count ~= n then
   if type(set) == 'table' then
     if count == n then redis.call('HINCRBY', lock, owner, -1) end
     if n == 0 then redis.call('HDEL', lock, owner) end
+    -- It is not in, but it lives: nobody may drop it as dead.
+    if score then redis.pcall('ZADD', seen, 'XX', stamp, owner, stamp, client_of(owner)) end
     return {6, nonce, now, set.err}
   end
 end

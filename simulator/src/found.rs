@@ -34,6 +34,7 @@ pub fn all() -> Vec<(&'static str, Plan)> {
             "who was refused to clear what a give-back had left went on to ask, and took that for somebody's writing",
             refused_settle(),
         ),
+        ("a head that was refused its lease after a pause was dropped as dead, though it had asked", silent_head()),
     ]
 }
 
@@ -272,4 +273,34 @@ fn refused_settle() -> Plan {
         fault(655, Fault::Weather { lasts: 2_266, lost: 50, unanswered: 50, again: 50, silent: 0, delay: 34 }),
     ];
     Plan { seed: 985_277, lease: 3_000, confirmed: None, steps }
+}
+
+fn silent_head() -> Plan {
+    let own = Turn { name: 1, kind: Kind::Fair, ..TURN };
+    let steps = vec![
+        turn(0, Turn { wait: 0, work: 0, ..own }),
+        turn(0, Turn { wait: 0, work: 0, ..TURN }),
+        turn(0, Turn { task: 1, wait: 0, work: 0, ..TURN }),
+        turn(574, Turn { task: 1, wait: 3_992, work: 0, ..own }),
+        turn(0, Turn { wait: 0, work: 0, ..own }),
+        turn(100, Turn { task: 2, wait: 739, work: 0, ..TURN }),
+        turn(0, Turn { task: 2, wait: 1_403, work: 0, ..own }),
+        turn(0, Turn { task: 2, wait: 1_472, work: 0, ..own }),
+        turn(0, Turn { wait: 0, work: 0, ..own }),
+        turn(0, Turn { wait: 0, work: 0, ..TURN }),
+        turn(0, Turn { wait: 0, work: 459, ..own }),
+        turn(0, Turn { task: 1, wait: 1, work: 0, ..own }),
+        turn(0, Turn { wait: 442, work: 0, ..own }),
+        turn(0, Turn { wait: 173, work: 0, ..own }),
+        turn(0, Turn { task: 1, wait: 0, work: 0, ..TURN }),
+        turn(0, Turn { wait: 0, work: 0, ..TURN }),
+        turn(0, Turn { wait: 2_659, work: 0, ..own }),
+        turn(100, Turn { task: 5, wait: 143, work: 0, ..own }),
+        turn(0, Turn { task: 5, wait: 225, work: 2_190, ..own }),
+        turn(84, Turn { task: 3, wait: 0, work: 275, end: End::Extend(3_827), ..TURN }),
+        fault(3_400, Fault::Suspend { span: 3_180 }),
+        fault(2_100, Fault::Weather { lasts: 1_819, lost: 50, unanswered: 50, again: 50, silent: 200, delay: 84 }),
+        fault(2_200, Fault::Deny { server: 0, command: "pexpire", lasts: 1_924 }),
+    ];
+    Plan { seed: 496_494, lease: 30_000, confirmed: None, steps }
 }

@@ -13,6 +13,15 @@ crate::lua::stories! {
         "fair/acquire k q t s f / b:1 9000 1 1 -> 3"
         "fair/acquire k q t s f / b:1 9000 0 0 -> 0 9000"
     }
+    a_waiter_whose_lease_is_refused_lives {
+        "wait 0"
+        "RPUSH q a:1"
+        "ZADD t now+300000 a:1"
+        "fair/acquire k q t s f / a:1 1e30 0 1 -> 6 ERR value is not an integer*"
+        "ZADD s now-5000 a now-5000 a:1"
+        "fair/acquire k q t s f / a:1 1e30 0 1 -> 6 ERR value is not an integer* | \
+         q[a:1] s(a:now a:1:now) t(a:1:now+300000)"
+    }
     a_refused_lease_takes_nothing {
         "fair/acquire k q t s f / a:1 1e30 0 1 -> 6 ERR value is not an integer* | "
         "HSET k a:1 1"
