@@ -7,6 +7,7 @@ use lockson::Backoff;
 use support::prelude::*;
 
 const CYCLES: u64 = 10;
+
 /// Every lock of a client, as the table names it.
 fn locks(client: &Locks) -> Vec<(&'static str, Arc<dyn RLock>)> {
     let read_write = client.read_write_lock("read_write");

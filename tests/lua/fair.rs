@@ -136,7 +136,7 @@ crate::lua::stories! {
         "fair/acquire k q t s f / b:1 5000 0 1 -> 0 90000 now+300000 1 | f{ends=now+86700000 kept=now}/60000 \
          k{a:1=1}/90000 q[b:1]/86700000 s(b:now b:1:now)/60000 t(b:1:now+300000)/86700000"
     }
-    an_acquisition_keeps_what_was_not_kept_just_now {
+    an_acquisition_keeps_no_longer_what_was_kept_just_now {
         "RPUSH q a:1 b:1"
         "ZADD t now+300000 a:1 now+600000 b:1"
         "ZADD s now a now a:1"
