@@ -1,6 +1,6 @@
 //! What the fault tests share: every kind in turn, clients behind a proxy of their own, futures that are given up.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fmt::Debug;
 use std::future::{poll_fn, Future};
 use std::panic::AssertUnwindSafe;
@@ -50,8 +50,8 @@ pub async fn every_kind(test: impl AsyncFn(&'static Kind)) {
 /// The same of a test that waits far more than it works.
 pub async fn kinds_at_once(at_once: usize, test: impl AsyncFn(&'static Kind)) {
     let runs = stream::iter(&KINDS).map(async |kind| {
-        let passed = AssertUnwindSafe(test(kind)).catch_unwind().await.is_ok();
-        (!passed).then_some(kind.name)
+        let panic = AssertUnwindSafe(test(kind)).catch_unwind().await.err()?;
+        Some((kind.name, panic.downcast::<String>().map_or_else(|_| "no text".to_owned(), |text| *text)))
     });
     let failed: Vec<_> = runs.buffer_unordered(at_once).filter_map(std::future::ready).collect().await;
     assert!(failed.is_empty(), "failed for {failed:?}");
@@ -282,9 +282,9 @@ pub async fn drive<W>(
     workers: &[W],
     case: impl AsyncFn(&W, usize, &mut Rng) -> Result<usize, String>,
 ) {
-    let (tries, done, failures) = (Cell::new(0), Cell::new(0), Cell::new(0));
+    let (tries, done, failures) = (Cell::new(0), Cell::new(0), RefCell::new(Vec::new()));
     let runs = workers.iter().map(async |worker| {
-        while done.get() < asked && tries.get() < asked * 20 && failures.get() < 20 {
+        while done.get() < asked && tries.get() < asked * 20 && failures.borrow().len() < 20 {
             let number = tries.get();
             tries.set(number + 1);
             let mut rng = Rng::with_seed(seed ^ (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
@@ -292,14 +292,16 @@ pub async fn drive<W>(
                 Ok(worth) => done.set(done.get() + worth),
                 Err(error) => {
                     println!("{name}: case {number}: {error}");
-                    failures.set(failures.get() + 1);
+                    failures.borrow_mut().push(error);
                 }
             }
         }
     });
     join_all(runs).await;
     println!("{name}: {} tries", tries.get());
-    report(name, done.get().min(asked), asked, failures.get(), seed);
+    let failures = failures.into_inner();
+    assert!(failures.is_empty(), "{name}: {} failures, seed {seed}, the first: {:?}", failures.len(), failures.first());
+    report(name, done.get().min(asked), asked, 0, seed);
 }
 
 /// Polls a future at most `polls` times, each time when it was woken, and drops it. `None`: it was not ready by then.
