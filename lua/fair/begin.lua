@@ -111,14 +111,27 @@ local function check_scores(owner)
   error({err = 'NOPERM no permission to ZREM the scores of the queue'}, 0)
 end
 
+-- Takes an owner from within the list. Where there are as many places as scores it has one, and is looked for up to there, from
+-- the end that is nearer by its score; else the whole list is looked through.
+local function cut(owner, score)
+  local count = '0'
+  if score and redis.call('ZCARD', timeouts) == redis.call('LLEN', queue) then
+    local first = redis.call('ZRANGE', timeouts, '0', '0', 'WITHSCORES')[2]
+    local last = redis.call('ZRANGE', timeouts, '-1', '-1', 'WITHSCORES')[2]
+    count = score - first > last - score and '-1' or '1'
+  end
+  redis.call('LREM', queue, count, owner)
+end
+
 -- Takes an owner out of the queue: the list first, as Java can't read a list whose owners have no scores. How many wait yet.
--- Who has no score is looked for only where nobody has one: that takes the whole list.
+-- Who has no score is looked for only where nobody has one.
 local function remove(owner, head)
   check_scores(owner)
   if head == owner then
     redis.call('LPOP', queue)
-  elseif redis.call('ZSCORE', timeouts, owner) or redis.call('EXISTS', timeouts) == 0 then
-    redis.call('LREM', queue, 0, owner)
+  else
+    local score = redis.call('ZSCORE', timeouts, owner)
+    if score or redis.call('EXISTS', timeouts) == 0 then cut(owner, score) end
   end
   redis.call('ZREM', timeouts, owner)
   redis.call('ZREM', seen, owner)

@@ -263,23 +263,6 @@ crate::lua::stories! {
         "DEL q t f"
         "fair/force k q t s f / _ -> 1 -1 a:1 b c d e f g h i j | "
     }
-    who_came_twice_leaves_twice {
-        "HSET k x:1 1"
-        "RPUSH q b:1 a:1 a:1"
-        "ZADD t now+1 b:1 now+2 a:1"
-        "fair/leave k q t s f / a:1 -> 1 | k{x:1=1} q[b:1] t(b:1:now+1)"
-    }
-    who_leaves_makes_room {
-        "hear c:c:1"
-        "RPUSH q b:1 c:1 d:1"
-        "ZADD t now+1 b:1 now+2 c:1 now+3 d:1"
-        "ZADD s now b:1 now b now c:1 now d:1"
-        "fair/leave k q t s f / d:1 -> 1 | q[b:1 c:1] s(b:now b:1:now c:1:now) t(b:1:now+1 c:1:now+2)"
-        "fair/leave k q t s f / d:1 -> 1"
-        "fair/leave k q t s f / b:1 -> 1 | f{deaf=0 free=now head=c:1 look=now score=now+300000 since=now}/60000 \
-          q[c:1] s(b:now c:1:now) t(c:1:now+300000) | c:c:1=0"
-        "fair/leave k q t s f / c:1 -> 1 | "
-    }
     nobody_is_told_while_it_is_held {
         "hear c:c:1"
         "HSET k a:1 1"
@@ -362,17 +345,6 @@ crate::lua::stories! {
         "HSET k a:1 many"
         "fair/settle k q t s f / a:1 0 1 -> 0 | f{deaf=0 free=now head=b:1 look=now score=now+300000 since=now}/60000 \
           k{a:1=many} q[b:1] t(b:1:now+300000)"
-    }
-    who_waits_no_more_goes_from_the_queue {
-        "hear c:b:1"
-        "RPUSH q a:1 b:1"
-        "ZADD t now a:1 now b:1"
-        "fair/settle k q t s f / c:1 0 0 -> 3"
-        "fair/settle k q t s f / a:1 0 1 -> 3"
-        "fair/settle k q t s f / a:1 0 0 -> 3 | f{deaf=0 free=now head=b:1 look=now score=now+300000 since=now}/60000 \
-          q[b:1] t(b:1:now+300000) | c:b:1=0"
-        "HSET k c:1 1"
-        "fair/settle k q t s f / b:1 0 0 -> 3 | k{c:1=1}"
     }
     a_taker_in_the_queue_pays_into_the_debt {
         "RPUSH q a:1 b:1 c:1"

@@ -3,6 +3,7 @@
 mod admin;
 mod fair;
 mod fair_free;
+mod fair_leave;
 mod group;
 mod grouped;
 mod permits;
