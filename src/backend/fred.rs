@@ -355,7 +355,16 @@ fn replace(runtime: &Handle, client: &Client) {
 
 /// fred's connection task may end by itself; then it is started anew. Ends it when the client is closed.
 async fn supervise(client: Client, name: Arc<str>, mut connection: Connection, mut phase: watch::Receiver<Phase>) {
-    let mut introducing = pin!(introduce(&client, &name).fuse());
+    let mut leaving = phase.clone();
+    let introducing = async {
+        tokio::select! {
+            // Behind the goodbye nothing is said: fred would warn of it.
+            biased;
+            _ = leaving.wait_for(|phase| *phase != Phase::Open) => {}
+            () = introduce(&client, &name) => {}
+        }
+    };
+    let mut introducing = pin!(introducing.fuse());
     loop {
         tokio::select! {
             () = &mut introducing => continue,
@@ -450,6 +459,7 @@ async fn beat(
     };
     // At any point: where fred's task is gone, nothing of it is answered any more.
     tokio::select! {
+        biased;
         _ = phase.wait_for(|phase| *phase != Phase::Open) => {}
         () = beating => {}
     }
