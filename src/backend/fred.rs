@@ -5,6 +5,7 @@
 //! URL parser, cluster router and redirections stay unused.
 
 use std::collections::{BTreeMap, HashMap};
+use std::future::Future;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -312,7 +313,7 @@ async fn recognize(
     backend: Weak<Fred>,
     commands: Client,
     signals: UnboundedSender<Signal>,
-    mut phase: watch::Receiver<Phase>,
+    phase: watch::Receiver<Phase>,
 ) {
     let mut reconnects = commands.reconnect_rx();
     let looking = async {
@@ -324,10 +325,7 @@ async fn recognize(
             }
         }
     };
-    tokio::select! {
-        _ = phase.wait_for(|phase| *phase != Phase::Open) => {}
-        () = looking => {}
-    }
+    while_open(phase, looking).await;
 }
 
 /// Which run of a server it is. Asked again while it can't say; who may not ask keeps the node that it has.
@@ -355,16 +353,7 @@ fn replace(runtime: &Handle, client: &Client) {
 
 /// fred's connection task may end by itself; then it is started anew. Ends it when the client is closed.
 async fn supervise(client: Client, name: Arc<str>, mut connection: Connection, mut phase: watch::Receiver<Phase>) {
-    let mut leaving = phase.clone();
-    let introducing = async {
-        tokio::select! {
-            // Behind the goodbye nothing is said: fred would warn of it.
-            biased;
-            _ = leaving.wait_for(|phase| *phase != Phase::Open) => {}
-            () = introduce(&client, &name) => {}
-        }
-    };
-    let mut introducing = pin!(introducing.fuse());
+    let mut introducing = pin!(while_open(phase.clone(), introduce(&client, &name)).fuse());
     loop {
         tokio::select! {
             () = &mut introducing => continue,
@@ -439,7 +428,7 @@ async fn beat(
     command_timeout: Duration,
     signals: UnboundedSender<Signal>,
     away: Arc<Away>,
-    mut phase: watch::Receiver<Phase>,
+    phase: watch::Receiver<Phase>,
 ) {
     let beating = async {
         for beats in 1_u64.. {
@@ -457,11 +446,16 @@ async fn beat(
             }
         }
     };
-    // At any point: where fred's task is gone, nothing of it is answered any more.
+    while_open(phase, beating).await;
+}
+
+/// Until the client leaves, at any point of the work: behind the goodbye fred warns of what is said, and where its task
+/// is gone nothing of it is answered any more.
+async fn while_open(mut phase: watch::Receiver<Phase>, work: impl Future<Output = ()>) {
     tokio::select! {
         biased;
         _ = phase.wait_for(|phase| *phase != Phase::Open) => {}
-        () = beating => {}
+        () = work => {}
     }
 }
 
