@@ -204,7 +204,12 @@ impl Engine {
 
     /// A call is sent again until the outage limit.
     pub(crate) fn patience(&self) -> Patience {
-        Patience::new(self.now(), self.settings.outage_limit)
+        self.patience_since(self.now())
+    }
+
+    /// The same for one that began then.
+    pub(crate) fn patience_since(&self, began: Moment) -> Patience {
+        Patience::new(began, self.settings.outage_limit)
     }
 
     /// Somebody was given what it waited for. If it does not take it in time, the next one gets it.

@@ -18,14 +18,14 @@ const HELD: &str = "held";
 
 /// Runs an acquisition in a span that says of it what it is told, and the attempts that it counts. (No `async fn`: that
 /// would have room for the acquisition twice.)
-pub(crate) fn acquiring<'a, T, E: Passing + Display>(
+pub(crate) fn acquiring<'a, T: 'a, E: Passing + Display + 'a>(
     kind: &'static str,
     [name, owner]: [&'a str; 2],
     class: &'a Class,
     clock: Clock,
     attempts: &'a AtomicU32,
-    acquisition: impl Future<Output = Result<Option<T>, E>> + 'a,
-) -> impl Future<Output = Result<Option<T>, E>> + 'a {
+    acquisition: impl Future<Output = Result<Option<T>, E>> + Send + 'a,
+) -> impl Future<Output = Result<Option<T>, E>> + Send + 'a {
     let span = tracing::debug_span!(
         target: "lockson", "acquire", otel.kind = "client", db.system.name = "redis", db.operation.name = "acquire",
         kind, name, owner, attempts = Empty, waited = Empty, outcome = Empty, error.type = Empty
@@ -36,6 +36,7 @@ pub(crate) fn acquiring<'a, T, E: Passing + Display>(
         return acquisition.left_future();
     }
     let began = clock.now();
+    // Boxed: who waits without a span would have room for it.
     let told = acquisition.instrument(span.clone()).inspect(move |outcome| {
         span.record("attempts", attempts.load(Ordering::Relaxed));
         span.record("waited", debug(clock.now().since(began)));
@@ -44,7 +45,7 @@ pub(crate) fn acquiring<'a, T, E: Passing + Display>(
             Err(error) => fails(&span, word(outcome), error),
         }
     });
-    told.right_future()
+    told.boxed().right_future()
 }
 
 /// As a label of metrics.

@@ -450,12 +450,18 @@ async fn beat(
 }
 
 /// Until the client leaves, at any point of the work: behind the goodbye fred warns of what is said, and where its task
-/// is gone nothing of it is answered any more.
-async fn while_open(mut phase: watch::Receiver<Phase>, work: impl Future<Output = ()>) {
-    tokio::select! {
-        biased;
-        _ = phase.wait_for(|phase| *phase != Phase::Open) => {}
-        () = work => {}
+/// is gone nothing of it is answered any more. (No `async fn`: that would have room for the work twice.)
+fn while_open<'a>(
+    mut phase: watch::Receiver<Phase>,
+    work: impl Future<Output = ()> + Send + 'a,
+) -> impl Future<Output = ()> + Send + 'a {
+    let work = work.boxed();
+    async move {
+        tokio::select! {
+            biased;
+            _ = phase.wait_for(|phase| *phase != Phase::Open) => {}
+            () = work => {}
+        }
     }
 }
 

@@ -184,7 +184,9 @@ impl Keys {
             return Err(NameError::Braces(lock));
         }
         let class = naming.classes.of(name);
-        Ok(Self { name: name.into(), lock: lock.into(), channel: channel.into(), class, ..Self::default() })
+        let name: Arc<str> = name.into();
+        let lock = if lock == *name { name.clone() } else { lock.into() };
+        Ok(Self { name, lock, channel: channel.into(), class, ..Self::default() })
     }
 
     /// Those of the read/write lock of this name.

@@ -10,14 +10,46 @@ use parking_lot::Mutex;
 /// A table of fewer is not worth giving back.
 const SMALL: usize = 64;
 
+/// What is registered, by its name.
+struct Known<T> {
+    /// One that stands outside of the table, which takes as much for one as for four: most tables have one.
+    single: Option<(Arc<str>, Weak<T>)>,
+    table: HashMap<Arc<str>, Weak<T>>,
+}
+
+impl<T> Known<T> {
+    fn get(&self, name: &str) -> Option<&Weak<T>> {
+        match &self.single {
+            Some((single, known)) if **single == *name => Some(known),
+            _ => self.table.get(name),
+        }
+    }
+
+    fn insert(&mut self, name: &Arc<str>, known: Weak<T>) {
+        match &mut self.single {
+            Some((single, other)) if single == name => *other = known,
+            // One that is about to strike itself out may be there yet.
+            single @ None if !self.table.contains_key(name) => *single = Some((name.clone(), known)),
+            _ => drop(self.table.insert(name.clone(), known)),
+        }
+    }
+
+    fn remove(&mut self, name: &str) {
+        if self.single.take_if(|(single, _)| **single == *name).is_none() {
+            self.table.remove(name);
+            shrink(&mut self.table);
+        }
+    }
+}
+
 pub(crate) struct Registry<T> {
     /// (Nothing that is registered is dropped under this lock: it would ask for it again.)
-    known: Mutex<HashMap<Arc<str>, Weak<T>>>,
+    known: Mutex<Known<T>>,
 }
 
 impl<T> Default for Registry<T> {
     fn default() -> Self {
-        Self { known: Mutex::default() }
+        Self { known: Mutex::new(Known { single: None, table: HashMap::new() }) }
     }
 }
 
@@ -29,7 +61,7 @@ impl<T> Registry<T> {
             return found;
         }
         let made = Arc::new(make());
-        known.insert(name.clone(), Arc::downgrade(&made));
+        known.insert(name, Arc::downgrade(&made));
         made
     }
 
@@ -38,21 +70,24 @@ impl<T> Registry<T> {
         let mut known = self.known.lock();
         if known.get(name).is_some_and(|found| found.strong_count() == 0) {
             known.remove(name);
-            shrink(&mut known);
         }
     }
 
     /// In the order of their names.
     pub(crate) fn all(&self) -> Vec<Arc<T>> {
+        let known = self.known.lock();
+        let single = known.single.iter().map(|(name, known)| (name, known));
         let named = |(name, known): (&Arc<str>, &Weak<T>)| Some((name.clone(), known.upgrade()?));
-        let mut all: Vec<_> = self.known.lock().iter().filter_map(named).collect();
+        let mut all: Vec<_> = single.chain(&known.table).filter_map(named).collect();
+        drop(known);
         all.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         all.into_iter().map(|(_, known)| known).collect()
     }
 
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        self.known.lock().len()
+        let known = self.known.lock();
+        known.table.len() + usize::from(known.single.is_some())
     }
 }
 
@@ -101,8 +136,33 @@ mod tests {
         assert!(Arc::ptr_eq(&kept, &of("kept")) && registry.len() == 10_001);
         drop(others);
         assert_eq!(registry.len(), 1);
-        assert!(registry.known.lock().capacity() <= 2 * SMALL);
+        assert!(registry.known.lock().table.capacity() <= 2 * SMALL);
         drop(kept);
         assert_eq!((registry.len(), registry.all().len()), (0, 0));
+    }
+
+    /// What is about to strike itself out when another of its name is made, wherever the two stand.
+    #[test]
+    fn the_next_of_a_name_takes_the_place_of_the_last() {
+        let registry: Arc<Registry<Thing>> = Arc::default();
+        let of = |name: &str| {
+            let name: Arc<str> = name.into();
+            registry.of(&name, || Thing { _listed: Listed::new(&registry, &name) })
+        };
+        let dead = |name: &str| registry.known.lock().insert(&name.into(), Weak::new());
+        let (first, second) = (of("first"), of("second"));
+        drop(first);
+        dead("second");
+        let again = of("second");
+        registry.strike("second");
+        assert!(Arc::ptr_eq(&again, &of("second")) && registry.len() == 1, "the old one strikes nobody else out");
+        drop((second, again));
+        assert_eq!(registry.len(), 0);
+        dead("first");
+        let first = of("first");
+        registry.strike("first");
+        assert!(Arc::ptr_eq(&first, &of("first")) && registry.len() == 1);
+        drop(first);
+        assert_eq!(registry.len(), 0);
     }
 }

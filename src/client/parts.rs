@@ -124,7 +124,7 @@ impl Parts {
         self.engine.channels.close().await;
         for entry in self.entries() {
             // What this drops may take others' locks.
-            let elected = std::mem::take(&mut *entry.elected.lock());
+            let elected = entry.elected.get().map(|elected| std::mem::take(&mut *elected.holds.lock()));
             drop(elected);
         }
         self.engine.wire.close().await;

@@ -157,7 +157,10 @@ impl<'a> Candidate<'a> {
         let Some(first) = self.voters.first() else { return };
         let mut permit = pin!(first.wish.entry.line.candidates.clone().acquire_owned());
         loop {
-            let held = self.voters.iter().map(|voter| Box::pin(voter.wish.entry.held.notified()));
+            let held = self
+                .voters
+                .iter()
+                .map(|voter| Box::pin(voter.wish.entry.elected.get_or_init(Box::default).held.notified()));
             let mut held: Vec<_> = held.collect();
             for held in &mut held {
                 held.as_mut().enable();

@@ -60,7 +60,7 @@ impl<L: ?Sized> Leaf<L> {
     /// Whether its owner has a bare hold of it.
     pub(crate) fn has_bare_hold(&self) -> bool {
         let entry = self.line.entry(&self.field);
-        entry.has(None).is_some() || !entry.elected.lock().is_empty()
+        entry.has(None).is_some() || entry.elected.get().is_some_and(|elected| !elected.holds.lock().is_empty())
     }
 
     /// Asks the server for its id. Two clients of one server get the same.

@@ -139,7 +139,7 @@ impl Quorum {
         (votes.open, votes.bare) = (true, true);
         votes.won.iter().for_each(|ticket| ticket.hold.leased.set_bare(true));
         for Seat { wish, .. } in &votes.seats {
-            wish.entry.elected.lock().push(self.clone());
+            wish.entry.elected.get_or_init(Box::default).holds.lock().push(self.clone());
         }
         drop(votes);
         self.standing();
@@ -147,7 +147,7 @@ impl Quorum {
 
     /// The newest bare hold that the vote of this entry belongs to.
     pub(crate) fn elected(entry: &Entry) -> Option<Arc<Self>> {
-        entry.elected.lock().last()?.clone().downcast().ok()
+        entry.elected.get()?.holds.lock().last()?.clone().downcast().ok()
     }
 
     /// Its guard is gone.
@@ -165,8 +165,8 @@ impl Quorum {
         let (won, seats) = (votes.won.clone(), std::mem::take(&mut votes.seats));
         drop(votes);
         self.closed.notify_waiters();
-        for Seat { wish, .. } in seats {
-            wish.entry.elected.lock().retain(|other| !std::ptr::addr_eq(Arc::as_ptr(other), self));
+        for elected in seats.iter().filter_map(|seat| seat.wish.entry.elected.get()) {
+            elected.holds.lock().retain(|other| !std::ptr::addr_eq(Arc::as_ptr(other), self));
         }
         won
     }
@@ -285,7 +285,7 @@ impl Observer for Quorum {
     fn renewed(self: Arc<Self>) {
         for wish in self.missing() {
             let engine = wish.engine.clone();
-            engine.janitor.finish(self.clone().ask(Wish { patience: engine.patience(), ..wish }.into()));
+            engine.janitor.finish(self.clone().ask(Wish { began: engine.now(), ..wish }.into()));
         }
     }
 

@@ -38,7 +38,7 @@ impl Wish {
         }
         let wish = self.clone();
         let work = self.engine.janitor.carry(move |abandoned| {
-            let patience = wish.patience.clone().unless(abandoned);
+            let patience = wish.engine.patience_since(wish.began).unless(abandoned);
             async move { wish.ask(gate, waiter, patience).await }
         });
         // The gate opens last: where nobody awaits the ticket, it is on its way back before this owner's next attempt.

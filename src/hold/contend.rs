@@ -1,7 +1,7 @@
 //! Waiting for a lock: in the process's line, whose head asks the server; or in a queue that the server keeps, where
 //! every waiter asks for its own place, and hears of its turn on its own channel. Rules 15 to 17 of docs/PROTOCOL.md.
 
-use std::pin::pin;
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,6 +25,14 @@ use crate::wire::table::{Queue, Role};
 /// The first waiter of a process asks at least this often: the server takes a client that is silent for 3 s for dead.
 const CAP: Duration = Duration::from_secs(1);
 
+/// Behind all others of the line.
+fn join(wish: Arc<Wish>) -> Arc<Place> {
+    let entry = wish.entry.clone();
+    let place = entry.line.turns.lock().join(wish);
+    entry.waiting.lock().insert(place.clone());
+    place
+}
+
 /// A waiter in the process's line.
 pub(crate) struct Contender {
     place: Arc<Place>,
@@ -37,11 +45,10 @@ pub(crate) struct Contender {
 
 impl Contender {
     pub(crate) fn new(wish: Arc<Wish>) -> Self {
-        let line = wish.entry.line.clone();
-        let listener = Listener::new(&wish.engine, line.keys.channel.clone());
-        let listener = if line.keys.value.is_empty() { listener } else { listener.sharing() };
-        let place = line.turns.lock().join(wish);
-        Self { place, listener, goes_first: false, saw_sibling: false }
+        let keys = &wish.entry.line.keys;
+        let listener = Listener::new(&wish.engine, keys.channel.clone());
+        let listener = if keys.value.is_empty() { listener } else { listener.sharing() };
+        Self { place: join(wish), listener, goes_first: false, saw_sibling: false }
     }
 
     /// `true` once whenever the same owner got the lock in the other role: then it may enter, or must not wait.
@@ -108,57 +115,57 @@ impl Contest for Contender {
     type Prize = Ticket;
     type Error = LockError;
 
-    async fn turn(&mut self, pause: Option<Duration>) -> Result<Option<Ticket>, LockError> {
+    // (No `async fn`: who waits would have room for what it is given twice.)
+    fn turn(&mut self, pause: Option<Duration>) -> impl Future<Output = Result<Option<Ticket>, LockError>> + Send {
         let mut deadline = pause.map(|pause| Instant::now() + pause);
-        let mut watch = None;
-        let entry = self.place.wish.entry.clone();
-        loop {
-            match self.place.take_mail() {
-                Mail::Won(ticket) => return Ok(Some(ticket)),
-                Mail::Lapsed => {
-                    let again = entry.line.turns.lock().join(self.place.wish.clone());
-                    self.place = again;
-                    // It was for the place before.
-                    watch = None;
-                    continue;
-                }
-                Mail::Closed => return Err(QueryError::Closed.into()),
-                Mail::Try => {
-                    self.stand_aside().boxed().await;
-                    return Ok(None);
-                }
-                Mail::Nothing | Mail::Gone => {}
-            }
-            let mut held = pin!(entry.held.notified());
-            held.as_mut().enable();
-            if entry.is_enterable() || self.finds_sibling() {
-                // The same owner got it elsewhere: entering again needs no place in the line.
-                return Ok(None);
-            }
-            let is_head = entry.line.turns.lock().is_head(&self.place);
-            // Nobody tells what becomes of a hold on the server: the head looks, behind one of its own process too.
-            if is_head && pause.is_none() && self.may_sleep() {
-                let lookout = &self.place.wish.engine.lookout;
-                watch.get_or_insert_with(|| lookout.watch(&self.place, self.unasked_since()));
-            } else if is_head && deadline.is_none() {
-                deadline = Some(self.next_look());
-            }
-            let listens = pause != Some(Duration::ZERO);
-            // Those behind it sleep until they are rung for: boxed, it is of no weight for them.
-            let looks = is_head.then(|| self.hears(deadline, listens).boxed());
-            tokio::select! {
-                // Mail first: who was handed the lock holds it, too.
-                biased;
-                () = self.place.bell.notified() => {}
-                () = held => {}
-                Some(heard) = OptionFuture::from(looks) => {
-                    if heard {
-                        self.place.wish.doubt_holders();
+        let (sleeps, listens) = (pause.is_none(), pause != Some(Duration::ZERO));
+        async move {
+            let mut watch = None;
+            let entry = self.place.wish.entry.clone();
+            loop {
+                match self.place.take_mail() {
+                    Mail::Won(ticket) => return Ok(Some(ticket)),
+                    Mail::Lapsed => {
+                        entry.waiting.lock().remove(&self.place);
+                        self.place = join(self.place.wish.clone());
+                        // It was for the place before.
+                        watch = None;
+                        continue;
                     }
-                    if heard || entry.line.turns.lock().is_head(&self.place) {
+                    Mail::Closed => return Err(QueryError::Closed.into()),
+                    Mail::Try => {
+                        self.stand_aside().boxed().await;
                         return Ok(None);
                     }
-                    deadline = None;
+                    Mail::Nothing | Mail::Gone => {}
+                }
+                if entry.is_enterable() || self.finds_sibling() {
+                    // The same owner got it elsewhere: entering again needs no place in the line.
+                    return Ok(None);
+                }
+                let is_head = entry.line.turns.lock().is_head(&self.place);
+                // Nobody tells what becomes of a hold on the server: the head looks, behind one of its own process too.
+                if is_head && sleeps && self.may_sleep() {
+                    let lookout = &self.place.wish.engine.lookout;
+                    watch.get_or_insert_with(|| lookout.watch(&self.place, self.unasked_since()));
+                } else if is_head && deadline.is_none() {
+                    deadline = Some(self.next_look());
+                }
+                // Those behind it sleep until they are rung for: boxed, it is of no weight for them.
+                let looks = is_head.then(|| self.hears(deadline, listens).boxed());
+                tokio::select! {
+                    // Mail first: who was handed the lock holds it, too.
+                    biased;
+                    () = self.place.bell.notified() => {}
+                    Some(heard) = OptionFuture::from(looks) => {
+                        if heard {
+                            self.place.wish.doubt_holders();
+                        }
+                        if heard || entry.line.turns.lock().is_head(&self.place) {
+                            return Ok(None);
+                        }
+                        deadline = None;
+                    }
                 }
             }
         }
@@ -207,7 +214,9 @@ impl Contest for Contender {
 
 impl Drop for Contender {
     fn drop(&mut self) {
-        let left = self.place.wish.entry.line.turns.lock().leave(&self.place);
+        let entry = &self.place.wish.entry;
+        entry.waiting.lock().remove(&self.place);
+        let left = entry.line.turns.lock().leave(&self.place);
         // Dropped outside of that lock, the prize gives itself back.
         drop(left);
         if self.goes_first {
@@ -240,6 +249,7 @@ impl Queuer {
         let entry = wish.entry.clone();
         let listener = Listener::new(&wish.engine, format!("{}:{}", entry.line.keys.channel, entry.field).into());
         let place = entry.line.crowd.lock().join(&entry.field, wish);
+        entry.waiting.lock().insert(place.clone());
         Self { refresh: queue.refresh, place, listener, won: false }
     }
 
@@ -286,8 +296,6 @@ impl Contest for Queuer {
                 Mail::Nothing | Mail::Lapsed | Mail::Gone => {}
             }
             let Some(pause) = pause.filter(|pause| !pause.is_zero()) else { return Ok(None) };
-            let mut held = pin!(entry.held.notified());
-            held.as_mut().enable();
             if entry.is_enterable() {
                 // The same owner got it elsewhere.
                 return Ok(None);
@@ -298,7 +306,6 @@ impl Contest for Queuer {
             tokio::select! {
                 biased;
                 () = self.place.bell.notified() => {}
-                () = held => return Ok(None),
                 () = self.listener.wakes() => {
                     self.place.wish.doubt_holders();
                     return Ok(None);
@@ -334,6 +341,7 @@ impl Contest for Queuer {
 impl Drop for Queuer {
     fn drop(&mut self) {
         let entry = &self.place.wish.entry;
+        entry.waiting.lock().remove(&self.place);
         entry.line.crowd.lock().leave(&entry.field, &self.place);
         if self.listener.attempts() > 0 && !self.won {
             let wish = self.place.wish.clone();

@@ -5,7 +5,7 @@ use std::any::Any;
 use std::collections::VecDeque;
 use std::iter;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock, Weak};
+use std::sync::{Arc, LazyLock, OnceLock, Weak};
 
 use parking_lot::Mutex;
 use tokio::sync::{Notify, OwnedMutexGuard, Semaphore};
@@ -20,14 +20,14 @@ use crate::base::registry::{Listed, Registry};
 use crate::engine::Engine;
 use crate::error::LostReason;
 use crate::lease::lookout::Sleeper;
+use crate::lease::shares::Shares;
 use crate::lease::validity::{Lease, Leased, Observer};
 use crate::waiting::backoff::Backoff;
 use crate::waiting::crowd::Crowd;
 use crate::waiting::turns::Turns;
-use crate::waiting::waiters::Waiter;
+use crate::waiting::waiters::{Waiter, Waiters};
 use crate::wire::doubt::Doubt;
 use crate::wire::reply::Answer;
-use crate::wire::script::Patience;
 use crate::wire::table::{Runs, Table};
 
 /// Lost bare holds that a client remembers.
@@ -47,10 +47,11 @@ pub struct Wish {
     /// By whom it has to be confirmed.
     pub(crate) confirm: Option<Confirm>,
     /// How it waits without messages.
-    pub(crate) backoff: Option<Backoff>,
+    pub(crate) backoff: Option<Arc<Backoff>>,
     /// What it asks with in place of the kind's acquire script, where several servers vote.
     pub(crate) vote: Option<&'static Script>,
-    pub(crate) patience: Patience,
+    /// Since when.
+    pub(crate) began: Moment,
     /// What else is to be learned from answers: the queue's of a place in it, the votes' of the server that gave them.
     pub(crate) learn: fn(&Wish, &Answer),
 }
@@ -107,10 +108,10 @@ pub(crate) struct Line {
     pub(crate) turns: Mutex<Turns<Hold, Arc<Wish>, Ticket>>,
     /// The highest fencing token that this client has seen.
     token: AtomicU64,
-    /// Those who wait in the server's queue. Made for whoever comes first, as most locks have none; so are candidates.
+    /// Those who wait in the server's queue. Made for whoever comes first, as most locks have none; so is what follows.
     pub(crate) crowd: LazyLock<Box<Mutex<Queued>>>,
     /// So many leave that queue at once: more would be asked twice, as the answers take longer than a call may.
-    pub(crate) leaving: Semaphore,
+    pub(crate) leaving: LazyLock<Box<Semaphore>>,
     /// One of this process at a time asks for the votes of a red lock.
     pub(crate) candidates: LazyLock<Arc<Semaphore>>,
     forgotten: Arc<Forgotten>,
@@ -126,7 +127,7 @@ impl Line {
             turns: Mutex::new(Turns::new(|wish| wish.kind.role)),
             token: AtomicU64::new(0),
             crowd: LazyLock::new(Box::default),
-            leaving: Semaphore::new(LEAVING),
+            leaving: LazyLock::new(|| Box::new(Semaphore::new(LEAVING))),
             candidates: LazyLock::new(|| Arc::new(Semaphore::new(1))),
             forgotten: forgotten.clone(),
             _listed: listed,
@@ -183,12 +184,12 @@ impl Ticket {
         };
         let hold = counts.hold.get_or_insert_with(|| Hold::new(wish, leased(), None)).clone();
         let share = if inner { hold.leased.entered(answer.sent, *lease, engine.now()) } else { hold.leased.id };
-        counts.guards.push(share);
+        counts.shares.enter(share);
         drop(counts);
         hold.leased.confirmed(*confirm);
         if !inner {
             entry.line.turns.lock().took(&hold, kind.role, hold.leased.id, answer.sent);
-            iter::once(entry).chain(&wish.sibling).for_each(|entry| entry.held.notify_waiters());
+            iter::once(entry).chain(&wish.sibling).for_each(|entry| entry.ring());
         }
         if let Some(token) = answer.text(0).filter(|_| kind.fenced).and_then(|token| token.parse().ok()) {
             entry.line.token.fetch_max(token, Ordering::Relaxed);
@@ -206,10 +207,10 @@ impl Ticket {
         let (share, sent) = (hold.leased.id, hold.leased.since);
         let mut counts = entry.counts.lock();
         counts.hold = Some(hold.clone());
-        counts.guards.push(share);
+        counts.shares.enter(share);
         drop(counts);
         entry.line.turns.lock().goes_on(&hold, kind.role, share, sent);
-        entry.held.notify_waiters();
+        entry.ring();
         engine.watchdog.watch(&hold.leased, sent);
         Self { engine: engine.clone(), hold, share, inner: false, armed: AtomicBool::new(true) }
     }
@@ -218,8 +219,7 @@ impl Ticket {
     pub(crate) fn keep_bare(&self) {
         self.armed.store(false, Ordering::Release);
         let mut counts = self.hold.entry.counts.lock();
-        if counts.take_guard(self.share) {
-            counts.bare.push(self.share);
+        if counts.shares.keep_bare(self.share) {
             self.hold.leased.set_bare(true);
         }
         drop(counts);
@@ -348,24 +348,17 @@ impl Debts {
 struct Counts {
     /// Which keeps its entry alive when no handle does.
     hold: Option<Arc<Hold>>,
-    /// The shares that guards have.
-    guards: Vec<u64>,
-    /// Guards that are on their way back.
-    leaving: u32,
-    /// The shares that are bare holds, oldest first.
-    bare: Vec<u64>,
+    shares: Shares,
 }
 
-impl Counts {
-    /// `true` if a guard had it.
-    fn take_guard(&mut self, share: u64) -> bool {
-        let at = self.guards.iter().rposition(|guard| *guard == share);
-        at.map(|at| self.guards.remove(at)).is_some()
-    }
-
-    fn total(&self) -> u32 {
-        u32::try_from(self.guards.len() + self.bare.len()).unwrap_or(u32::MAX)
-    }
+/// What locks by the votes of several servers have of an entry of one of them. Made for whoever comes first.
+#[derive(Default)]
+pub(crate) struct Elected {
+    /// Bare holds of which a vote is for this owner here, oldest first. Nobody but the clients of those servers keeps
+    /// them; only those who put them in know what they are.
+    pub(crate) holds: Mutex<Vec<Arc<dyn Any + Send + Sync>>>,
+    /// Rung when the count leaves 0.
+    pub(crate) held: Notify,
 }
 
 /// An entry: one owner of one lock.
@@ -375,15 +368,12 @@ pub(crate) struct Entry {
     /// One operation at a time (rule 3).
     pub(crate) gate: Arc<tokio::sync::Mutex<Debts>>,
     counts: Mutex<Counts>,
-    /// Rung when the count leaves 0, here or in the other role: whoever waits as the same owner may enter, or must not
-    /// wait.
-    pub(crate) held: Notify,
+    /// Those who wait as this owner.
+    pub(crate) waiting: Mutex<Waiters<Arc<Wish>, Ticket>>,
     /// Whether a guard of this owner, which still lives, lost what it held and gave the rest back: said once to whoever
     /// would enter again (rule 5).
     pub(crate) outer_lost: AtomicBool,
-    /// Bare holds by the votes of several servers of which one is for this owner here, oldest first. Nobody but the
-    /// clients of those servers keeps them; only those who put them in know what they are.
-    pub(crate) elected: Mutex<Vec<Arc<dyn Any + Send + Sync>>>,
+    pub(crate) elected: OnceLock<Box<Elected>>,
 }
 
 impl Drop for Entry {
@@ -413,12 +403,19 @@ impl Forgotten {
 
 impl Entry {
     pub(crate) fn new(line: Arc<Line>, field: Arc<str>) -> Self {
-        let (gate, counts, outer_lost) = (Arc::default(), Mutex::default(), AtomicBool::new(false));
-        Self { line, field, gate, counts, held: Notify::new(), outer_lost, elected: Mutex::default() }
+        let (gate, counts, waiting, outer_lost) =
+            (Arc::default(), Mutex::default(), Mutex::default(), AtomicBool::new(false));
+        Self { line, field, gate, counts, waiting, outer_lost, elected: OnceLock::new() }
     }
 
     pub(crate) fn count(&self) -> u32 {
-        self.counts.lock().total()
+        self.counts.lock().shares.total()
+    }
+
+    /// The count left 0, here or in the other role: whoever waits as the same owner may enter, or must not wait.
+    fn ring(&self) {
+        self.waiting.lock().iter().for_each(|waiter| waiter.bell.notify_one());
+        self.elected.get().iter().for_each(|elected| elected.held.notify_waiters());
     }
 
     /// How often this owner holds it under this mark.
@@ -428,25 +425,22 @@ impl Entry {
             let (first, other) = hold.leased.marks();
             **first == *mark || other.is_some_and(|other| **other == *mark)
         };
-        counts.hold.as_ref().filter(is_its).map_or(0, |_| counts.total())
+        counts.hold.as_ref().filter(is_its).map_or(0, |_| counts.shares.total())
     }
 
     /// Whether this owner may enter again: it holds more than it is giving back.
     pub(crate) fn is_enterable(&self) -> bool {
-        let counts = self.counts.lock();
-        counts.total() > counts.leaving
+        self.counts.lock().shares.is_enterable()
     }
 
     /// Whether all that this owner holds is on its way back.
     pub(crate) fn is_leaving(&self) -> bool {
-        let counts = self.counts.lock();
-        counts.leaving > 0 && counts.total() <= counts.leaving
+        self.counts.lock().shares.is_leaving()
     }
 
     /// The guard with this share is about to be given back.
     pub(crate) fn leaving(&self, share: u64) {
-        let mut counts = self.counts.lock();
-        counts.leaving += u32::from(counts.guards.contains(&share));
+        self.counts.lock().shares.begin_leaving(share);
     }
 
     pub(crate) fn hold(&self) -> Option<Arc<Hold>> {
@@ -463,29 +457,20 @@ impl Entry {
     /// `None`: there is no such share.
     pub(crate) fn has(&self, guard: Option<u64>) -> Option<(Arc<Hold>, u32)> {
         let counts = self.counts.lock();
-        let has = guard.map_or(!counts.bare.is_empty(), |share| counts.guards.contains(&share));
-        counts.hold.clone().filter(|_| has).map(|hold| (hold, counts.total()))
+        counts.hold.clone().filter(|_| counts.shares.has(guard)).map(|hold| (hold, counts.shares.total()))
     }
 
     /// A guard's share was given back (`None`: the last bare one).
     pub(crate) fn leave(&self, guard: Option<u64>) {
         let mut counts = self.counts.lock();
-        let share = match guard {
-            None => counts.bare.pop(),
-            Some(share) => {
-                if counts.take_guard(share) {
-                    counts.leaving = counts.leaving.saturating_sub(1);
-                }
-                guard
-            }
-        };
+        let share = counts.shares.leave(guard);
         if let Some(hold) = &counts.hold {
             if let Some(share) = share {
                 hold.leased.stop_renewing(share);
             }
-            hold.leased.set_bare(!counts.bare.is_empty());
+            hold.leased.set_bare(counts.shares.has(None));
         }
-        if counts.total() == 0 {
+        if counts.shares.total() == 0 {
             let ended = std::mem::take(&mut *counts);
             drop(counts);
             finish(ended, LostReason::Released);

@@ -315,13 +315,14 @@ impl Leased {
     pub(crate) fn tell(&self, observer: Weak<impl Observer + 'static>) {
         let mut observers = self.observers.lock();
         observers.retain(|other| other.strong_count() > 0);
+        // Mostly one: it has room for no more.
+        observers.reserve_exact(1);
         observers.push(observer);
     }
 
     /// (Not under the lock: what they do may ask for it.)
     fn observers(&self) -> impl Iterator<Item = Arc<dyn Observer>> {
-        let observers = self.observers.lock().clone();
-        observers.into_iter().filter_map(|observer| observer.upgrade())
+        self.observers.lock().clone().into_iter().filter_map(|observer| observer.upgrade())
     }
 
     /// Its holder is about to set the lease exactly: from here on the shorter one counts.

@@ -10,7 +10,7 @@ use crate::hold::attempt::Wish;
 use crate::hold::contend::{Contender, Queuer};
 use crate::hold::ticket::Ticket;
 use crate::waiting::request::Request;
-use crate::waiting::wait::{before, contend, Tried};
+use crate::waiting::wait::{before, wait, Tried};
 
 /// The one path. Without a hold within the request's limit it is `None`.
 pub(crate) async fn acquire(
@@ -18,24 +18,25 @@ pub(crate) async fn acquire(
     request: &Request,
     attempts: &AtomicU32,
 ) -> Result<Option<Ticket>, LockError> {
-    let (engine, line) = (wish.engine.clone(), wish.entry.line.clone());
-    let deadline = request.deadline(engine.look_limit()).map_err(LockError::Wait)?;
+    let line = wish.entry.line.clone();
+    let deadline = request.deadline(wish.engine.look_limit()).map_err(LockError::Wait)?;
     let (tried, unheard) = if request.is_one_attempt() {
         attempts.store(1, Ordering::Relaxed);
-        (before(deadline, wish.attempt(None)).await.transpose(), true)
+        // Boxed, as most wait.
+        (before(deadline, wish.attempt(None)).boxed().await.transpose()?, true)
     } else if let Some(queue) = wish.kind.queue {
         let mut queuer = Queuer::new(wish, queue);
         // Boxed, as most locks are not fair.
-        let tried = contend(&mut queuer, false, deadline).boxed().await;
+        let won = before(deadline, wait(&mut queuer)).boxed().await.transpose();
         attempts.store(queuer.listener.attempts(), Ordering::Relaxed);
-        (tried, queuer.listener.is_unheard())
+        (won?.map(Tried::Won), queuer.listener.is_unheard())
     } else {
         let mut contender = Contender::new(wish);
-        let tried = contend(&mut contender, false, deadline).await;
+        let won = before(deadline, wait(&mut contender)).await.transpose();
         attempts.store(contender.listener.attempts(), Ordering::Relaxed);
-        (tried, contender.listener.is_unheard())
+        (won?.map(Tried::Won), contender.listener.is_unheard())
     };
-    match tried? {
+    match tried {
         // It may have been handed over a while ago.
         Some(Tried::Won(ticket)) => ticket.if_worth().map(Some),
         Some(Tried::Busy(_)) => Ok(None),

@@ -89,10 +89,10 @@ impl Holder {
 pub struct Lock<K: Kind> {
     pub(crate) session: Arc<Session>,
     name: Arc<str>,
-    line: Result<Arc<Line>, QueryError>,
+    line: Result<Arc<Line>, Box<QueryError>>,
     owner: Option<Owner>,
     transaction: Option<Owner>,
-    backoff: Option<Backoff>,
+    backoff: Option<Arc<Backoff>>,
     kind: PhantomData<fn() -> K>,
 }
 
@@ -108,7 +108,9 @@ impl<K: Kind> fmt::Debug for Lock<K> {
 
 impl<K: Kind> Lock<K> {
     pub(crate) fn new(session: Arc<Session>, name: &str, line: Result<Arc<Line>, QueryError>) -> Self {
-        Self { session, name: name.into(), line, owner: None, transaction: None, backoff: None, kind: PhantomData }
+        let name = line.as_ref().map_or_else(|_| name.into(), |line| line.keys.name.clone());
+        let line = line.map_err(Box::new);
+        Self { session, name, line, owner: None, transaction: None, backoff: None, kind: PhantomData }
     }
 
     /// The same handle as one of another kind.
@@ -125,7 +127,7 @@ impl<K: Kind> Lock<K> {
     }
 
     pub(crate) fn spinning(self, backoff: Backoff) -> Self {
-        Self { backoff: Some(backoff), ..self }
+        Self { backoff: Some(Arc::new(backoff)), ..self }
     }
 
     /// The name, without the client's prefix.
@@ -177,7 +179,7 @@ impl<K: Kind> Lock<K> {
     pub(crate) async fn hold(&self) -> Result<Ticket, LockError> {
         // Without a limit it is busy until it is held.
         loop {
-            if let Some(ticket) = self.contend(&Request::default()).await? {
+            if let Some(ticket) = self.contend(Request::UNLIMITED).await? {
                 return Ok(ticket);
             }
         }
@@ -393,7 +395,7 @@ impl<K: Kind> Lock<K> {
     }
 
     pub(crate) fn line(&self) -> Result<Arc<Line>, QueryError> {
-        self.line.clone()
+        self.line.clone().map_err(|why| *why)
     }
 
     /// The same lock, for whoever is the owner now.
@@ -448,7 +450,7 @@ impl<K: Kind> Lock<K> {
             confirm: request.confirmation(engine),
             backoff: self.backoff.clone(),
             vote,
-            patience: engine.patience(),
+            began: engine.now(),
             learn: |_, _| (),
         })
     }

@@ -7,7 +7,7 @@ use crate::error::{QueryError, SyncError};
 use crate::permits::pool::{Grant, PermitWaiter, Pool, Wanted};
 use crate::permits::receipt::Ledger;
 use crate::waiting::request::Request;
-use crate::waiting::wait::{contend, Contest, Listener, Tried};
+use crate::waiting::wait::{before, wait, Contest, Listener, Tried};
 use crate::wire::script::Patience;
 
 /// Contends as long as the request says: `None` when it was not won until then.
@@ -20,7 +20,11 @@ pub(crate) async fn within<C: Contest<Error = SyncError>>(
     ledger.engine.ready()?;
     let one_attempt = request.is_one_attempt();
     let deadline = request.deadline(ledger.engine.look_limit()).map_err(SyncError::Wait)?;
-    match contend(contest, one_attempt, deadline).await? {
+    let tried = match one_attempt {
+        true => before(deadline, contest.attempt()).await.transpose()?,
+        false => before(deadline, wait(contest)).await.transpose()?.map(Tried::Won),
+    };
+    match tried {
         Some(Tried::Won(prize)) => Ok(Some(prize)),
         Some(Tried::Busy(_)) => Ok(None),
         // Nothing to be had and no server are told apart by whether the server answers.

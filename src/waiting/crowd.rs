@@ -49,7 +49,7 @@ impl<W, P> Default for Crowd<W, P> {
 
 impl<W, P> Crowd<W, P> {
     fn first(&self) -> Option<&Arc<Waiter<W, P>>> {
-        self.order.values().next().and_then(|field| self.owners.get(field)?.waiters.values().next())
+        self.order.values().next().and_then(|field| self.owners.get(field)?.waiters.first())
     }
 
     fn is_first(&self, waiter: &Waiter<W, P>) -> bool {
@@ -67,7 +67,7 @@ impl<W, P> Crowd<W, P> {
 
     /// A waiter arrives; until its rank is known it is behind all others.
     pub(crate) fn join(&mut self, field: &Arc<str>, wish: W) -> Arc<Waiter<W, P>> {
-        let fresh = || OwnerHere { rank: (NOT_YET, 0), waiters: Waiters::new(), told: Instant::now() };
+        let fresh = || OwnerHere { rank: (NOT_YET, 0), waiters: Waiters::default(), told: Instant::now() };
         let owner = self.owners.entry(field.clone()).or_insert_with(fresh);
         let waiter = Waiter::join(&mut owner.waiters, wish);
         if owner.waiters.len() == 1 {
@@ -81,7 +81,7 @@ impl<W, P> Crowd<W, P> {
     pub(crate) fn leave(&mut self, field: &str, waiter: &Waiter<W, P>) {
         self.change(|crowd| {
             let Some(owner) = crowd.owners.get_mut(field) else { return };
-            owner.waiters.remove(&waiter.number);
+            owner.waiters.remove(waiter);
             if owner.waiters.is_empty() {
                 crowd.order.remove(&owner.rank);
                 crowd.owners.remove(field);
@@ -136,7 +136,7 @@ impl<W, P> Crowd<W, P> {
     /// The server does not have this owner in its queue.
     pub(crate) fn missing(&self, field: &str) {
         if let Some(owner) = self.owners.get(field) {
-            owner.waiters.values().for_each(|waiter| waiter.post(Mail::Try));
+            owner.waiters.iter().for_each(|waiter| waiter.post(Mail::Try));
         }
     }
 
@@ -145,7 +145,7 @@ impl<W, P> Crowd<W, P> {
         let ended = std::mem::take(self);
         // In their order, not in that of a hash.
         let owners = ended.order.values().filter_map(|field| ended.owners.get(field));
-        let waiters: Vec<_> = owners.flat_map(|owner| owner.waiters.values().cloned()).collect();
+        let waiters: Vec<_> = owners.flat_map(|owner| owner.waiters.iter().cloned()).collect();
         waiters.iter().for_each(|waiter| waiter.post(Mail::Closed));
         waiters
     }

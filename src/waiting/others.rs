@@ -31,12 +31,12 @@ struct Aside {
     own: bool,
 }
 
-/// What is known of the other processes that want a lock.
+/// What is known of them once one was heard of.
 #[derive(Debug, Default)]
-pub(crate) struct Others {
+struct Known {
     aside: Option<Aside>,
     /// How many listened the last time.
-    pub(super) listeners: u32,
+    listeners: u32,
     /// How many came the last time that fewer came than listened.
     rivals: Option<u32>,
     /// How long the next of them is waited for; `None`: as long as any.
@@ -47,34 +47,87 @@ pub(crate) struct Others {
     vain: u32,
 }
 
+/// What is known of the other processes that want a lock: of most locks nothing, which takes no memory.
+#[derive(Debug, Default)]
+pub(crate) struct Others(Option<Box<Known>>);
+
 impl Others {
     /// The last release of a run: each of the `listening` goes first. (The server tells all of them, but always in one
     /// order: whoever comes first in it would win every time.) Where nobody can tell (`None`), they get a chance, no
     /// more.
     pub(crate) fn begin(&mut self, now: Moment, own: bool, listening: Option<u32>) {
+        if listening == Some(0) {
+            self.0 = None;
+            return;
+        }
+        let known = self.0.get_or_insert_default();
         let Some(listening) = listening else {
-            self.aside = Some(Aside { since: now, until: now.after(BLIND), left: None, came: 0, own: false });
+            known.aside = Some(Aside { since: now, until: now.after(BLIND), left: None, came: 0, own: false });
             return;
         };
-        if listening == 0 {
-            *self = Self::default();
-            return;
-        }
-        if listening > self.listeners {
+        if listening > known.listeners {
             // Of a newcomer nothing is known, whatever the others did.
-            (self.span, self.rivals, self.vain) = (None, None, 0);
+            (known.span, known.rivals, known.vain) = (None, None, 0);
         }
-        self.listeners = listening;
-        let left = self.rivals.map_or(listening, |rivals| rivals.clamp(1, listening)) + u32::from(own);
-        self.aside = Some(Aside { since: now, until: now.after(self.span()), left: Some(left), came: 0, own });
-    }
-
-    fn span(&self) -> Duration {
-        self.span.unwrap_or(LONGEST)
+        known.listeners = listening;
+        let left = known.rivals.map_or(listening, |rivals| rivals.clamp(1, listening)) + u32::from(own);
+        known.aside = Some(Aside { since: now, until: now.after(known.span()), left: Some(left), came: 0, own });
     }
 
     /// A message came while standing aside.
     pub(crate) fn heard(&mut self, now: Moment) {
+        if let Some(known) = &mut self.0 {
+            known.heard(now);
+        }
+    }
+
+    /// How many listened the last time.
+    pub(super) fn listeners(&self) -> u32 {
+        self.0.as_ref().map_or(0, |known| known.listeners)
+    }
+
+    /// Until when to stand aside, unless it is over before.
+    pub(crate) fn until(&self) -> Option<Moment> {
+        self.aside().map(|aside| aside.until)
+    }
+
+    /// Whether a message tells when it is over: else it is not worth a subscription.
+    pub(crate) fn is_heard(&self) -> bool {
+        self.aside().is_some_and(|aside| aside.left.is_some())
+    }
+
+    fn aside(&self) -> Option<&Aside> {
+        self.0.as_ref()?.aside.as_ref()
+    }
+
+    /// This process has it.
+    pub(super) fn stop(&mut self) {
+        if let Some(known) = &mut self.0 {
+            known.aside = None;
+        }
+    }
+
+    /// No more of them come.
+    pub(crate) fn end(&mut self) {
+        if let Some(known) = &mut self.0 {
+            known.end();
+        }
+    }
+
+    /// Another process has it: it came.
+    pub(super) fn have_it(&mut self) {
+        if let Some(known) = &mut self.0 {
+            (known.aside, known.span, known.rivals, known.vain) = (None, None, None, 0);
+        }
+    }
+}
+
+impl Known {
+    fn span(&self) -> Duration {
+        self.span.unwrap_or(LONGEST)
+    }
+
+    fn heard(&mut self, now: Moment) {
         let span = self.span();
         let Some(Aside { since, until, left: Some(left), came, own }) = &mut self.aside else { return };
         *left -= 1;
@@ -91,24 +144,9 @@ impl Others {
         }
     }
 
-    /// Until when to stand aside, unless it is over before.
-    pub(crate) fn until(&self) -> Option<Moment> {
-        self.aside.as_ref().map(|aside| aside.until)
-    }
-
-    /// Whether a message tells when it is over: else it is not worth a subscription.
-    pub(crate) fn is_heard(&self) -> bool {
-        self.aside.as_ref().is_some_and(|aside| aside.left.is_some())
-    }
-
-    /// This process has it.
-    pub(super) fn stop(&mut self) {
-        self.aside = None;
-    }
-
-    /// No more of them come. Who comes rarely is far away, or listens only: it is waited for no longer than it needs,
-    /// and one that never comes not even so long.
-    pub(crate) fn end(&mut self) {
+    /// Who comes rarely is far away, or listens only: it is waited for no longer than it needs, and one that never
+    /// comes not even so long.
+    fn end(&mut self) {
         let Some(Aside { left: Some(_), came, .. }) = self.aside.take() else { return };
         self.rivals = Some(came);
         if came > 0 {
@@ -118,11 +156,6 @@ impl Others {
         self.vain += 1;
         let least = if self.vain > PATIENCE { SHORTEST } else { self.need.max(SHORTEST) };
         self.span = Some((self.span() / 2).max(least));
-    }
-
-    /// Another process has it: it came.
-    pub(super) fn have_it(&mut self) {
-        (self.aside, self.span, self.rivals, self.vain) = (None, None, None, 0);
     }
 }
 

@@ -25,6 +25,10 @@ pub struct Request {
 }
 
 impl Request {
+    /// The default.
+    pub(crate) const UNLIMITED: &'static Self =
+        &Self { one_attempt: false, wait: None, until: None, lease: None, max_hold: None, confirm: None };
+
     /// One attempt, no waiting: [`QueryError::Unreachable`](crate::QueryError::Unreachable) if it is not answered
     /// within three command timeouts.
     pub fn one_attempt() -> Self {

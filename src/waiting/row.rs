@@ -28,9 +28,9 @@ impl<W: Clone, P> Row<W, P> {
     /// Changes who waits, and tells whoever is the first by that.
     fn change<R>(&self, change: impl FnOnce(&mut Waiters<W, P>) -> R) -> R {
         let mut waiters = self.waiters.lock();
-        let before = waiters.keys().next().copied();
+        let before = waiters.first().map(|first| first.number);
         let changed = change(&mut waiters);
-        if let Some((_, first)) = waiters.first_key_value().filter(|(first, _)| Some(**first) != before) {
+        if let Some(first) = waiters.first().filter(|first| Some(first.number) != before) {
             first.post(Mail::Try);
         }
         changed
@@ -51,14 +51,14 @@ impl<W: Clone, P> Row<W, P> {
 
     /// The first of them, in their order.
     pub(crate) fn first(&self, most: usize) -> Vec<Arc<Waiter<W, P>>> {
-        self.waiters.lock().values().take(most).cloned().collect()
+        self.waiters.lock().iter().take(most).cloned().collect()
     }
 
     /// Gives these waiters what they waited for.
     pub(crate) fn serve(&self, served: Vec<(Arc<Waiter<W, P>>, P)>) {
         self.change(|waiters| {
             for (waiter, _) in &served {
-                waiters.remove(&waiter.number);
+                waiters.remove(waiter);
             }
         });
         for (waiter, prize) in served {
@@ -69,7 +69,7 @@ impl<W: Clone, P> Row<W, P> {
     /// Goes away, with or without a prize. One that was not taken is dropped.
     pub(crate) fn leave(&self, waiter: &Waiter<W, P>) {
         let left = waiter.go();
-        self.change(|waiters| waiters.remove(&waiter.number));
+        self.change(|waiters| waiters.remove(waiter));
         drop(left);
     }
 
@@ -107,8 +107,8 @@ impl<W: Clone, P> Row<W, P> {
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
         let mut waiters = self.waiters.lock();
-        waiters.values().for_each(|waiter| waiter.post(Mail::Closed));
-        waiters.clear();
+        let closed = std::mem::take(&mut *waiters);
+        closed.iter().for_each(|waiter| waiter.post(Mail::Closed));
     }
 }
 

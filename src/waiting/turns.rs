@@ -43,7 +43,7 @@ impl<H, W, P> Turns<H, W, P> {
         Self {
             holder: None,
             readers: BTreeMap::new(),
-            waiters: Waiters::new(),
+            waiters: Waiters::default(),
             other_waiters: 0,
             run: 0,
             scripts: 0,
@@ -85,7 +85,7 @@ impl<H, W, P> Turns<H, W, P> {
 
     /// Whether others than this one wait.
     pub(crate) fn has_others(&self, waiter: &Waiter<W, P>) -> bool {
-        self.waiters.len() > usize::from(self.waiters.contains_key(&waiter.number))
+        self.waiters.len() > usize::from(self.waiters.has(waiter))
     }
 
     /// It is worth asking, for the head.
@@ -101,7 +101,7 @@ impl<H, W, P> Turns<H, W, P> {
         if !self.lets_in(Role::Read) {
             return Vec::new();
         }
-        let readers = self.waiters.values().take_while(|waiter| (self.role)(&waiter.wish) == Role::Read);
+        let readers = self.waiters.iter().take_while(|waiter| (self.role)(&waiter.wish) == Role::Read);
         readers.filter_map(|waiter| Some((waiter.clone(), free(waiter)?))).collect()
     }
 
@@ -161,7 +161,7 @@ impl<H, W, P> Turns<H, W, P> {
             return;
         }
         // A writer is told of the last one only.
-        let is_writer = self.waiters.values().next().is_some_and(|head| (self.role)(&head.wish) == Role::Write);
+        let is_writer = self.waiters.first().is_some_and(|head| (self.role)(&head.wish) == Role::Write);
         if !self.is_held() || !is_writer {
             self.wake();
         }
@@ -202,12 +202,12 @@ impl<H, W, P> Turns<H, W, P> {
     pub(crate) fn next(&mut self, now: Moment, can_hand_over: bool) -> (Option<Arc<Waiter<W, P>>>, bool) {
         let long = self.run_began.is_some_and(|began| now.since(began) >= LONGEST_RUN_TIME);
         // Where nobody else was heard of, turns without scripts are as many as the time allows.
-        let counted = if self.others.listeners > 0 { self.run } else { self.scripts };
+        let counted = if self.others.listeners() > 0 { self.run } else { self.scripts };
         if counted >= LONGEST_RUN || long {
             self.end_run();
             return (None, true);
         }
-        let heir = if can_hand_over { self.waiters.pop_first().map(|(_, heir)| heir) } else { None };
+        let heir = if can_hand_over { self.waiters.pop_first() } else { None };
         if let Some(heir) = &heir {
             self.other_waiters -= usize::from((self.role)(&heir.wish) != Role::Read);
             self.ring();
@@ -219,14 +219,14 @@ impl<H, W, P> Turns<H, W, P> {
     pub(crate) fn put_back(&mut self, heir: Arc<Waiter<W, P>>) {
         if !heir.is_gone() {
             self.other_waiters += usize::from((self.role)(&heir.wish) != Role::Read);
-            self.waiters.insert(heir.number, heir);
+            self.waiters.insert(heir);
         }
         self.wake();
     }
 
     /// Ends every wait.
     pub(crate) fn close(&self) {
-        for waiter in self.waiters.values() {
+        for waiter in self.waiters.iter() {
             waiter.post(Mail::Closed);
         }
     }
@@ -250,7 +250,7 @@ impl<H, W, P> Turns<H, W, P> {
 
     /// `true` if it was there.
     fn take_out(&mut self, waiter: &Waiter<W, P>) -> bool {
-        let was_there = self.waiters.remove(&waiter.number).is_some();
+        let was_there = self.waiters.remove(waiter);
         self.other_waiters -= usize::from(was_there && (self.role)(&waiter.wish) != Role::Read);
         was_there
     }
@@ -264,14 +264,14 @@ impl<H, W, P> Turns<H, W, P> {
     /// Tells the head, unless the holds of this process keep it waiting. Then it looks from time to time.
     fn wake(&self) {
         self.ring();
-        if let Some((_, head)) = self.waiters.first_key_value() {
+        if let Some(head) = self.waiters.first() {
             self.tell(head);
         }
     }
 
     /// Tells the head that it may have become that.
     fn ring(&self) {
-        if let Some((_, head)) = self.waiters.first_key_value() {
+        if let Some(head) = self.waiters.first() {
             head.bell.notify_one();
         }
     }

@@ -111,23 +111,14 @@ pub(crate) async fn wait<C: Contest>(contest: &mut C) -> Result<C::Prize, C::Err
     }
 }
 
-/// `one_attempt`, or as many as it takes, until the deadline. `None`: that came first.
-pub(crate) async fn contend<C: Contest>(
-    contest: &mut C,
-    one_attempt: bool,
-    deadline: Option<Instant>,
-) -> Result<Option<Tried<C::Prize>>, C::Error> {
-    if one_attempt {
-        before(deadline, contest.attempt()).await.transpose()
-    } else {
-        Ok(before(deadline, wait(contest)).await.transpose()?.map(Tried::Won))
-    }
-}
-
 /// `None`: the deadline came first.
-pub(crate) fn before<T>(deadline: Option<Instant>, work: impl Future<Output = T>) -> impl Future<Output = Option<T>> {
+pub(crate) fn before<'a, T: Send + 'a>(
+    deadline: Option<Instant>,
+    work: impl Future<Output = T> + Send + 'a,
+) -> impl Future<Output = Option<T>> + Send + 'a {
     match deadline {
-        Some(deadline) => tokio::time::timeout_at(deadline, work).map(Result::ok).left_future(),
+        // Boxed: those without one would have room for its timer.
+        Some(deadline) => tokio::time::timeout_at(deadline, work).map(Result::ok).boxed().left_future(),
         None => work.map(Some).right_future(),
     }
 }

@@ -21,8 +21,74 @@ pub(crate) enum Mail<P> {
     Gone,
 }
 
-/// Those who wait for one thing, by their numbers: in the order of their arrival.
-pub(crate) type Waiters<W, P> = BTreeMap<u64, Arc<Waiter<W, P>>>;
+/// Those who wait for one thing, in the order of their arrival: by their numbers.
+pub(crate) struct Waiters<W, P> {
+    /// Outside of the map, which takes 200 bytes for one as for ten: most wait alone.
+    first: Option<Arc<Waiter<W, P>>>,
+    others: BTreeMap<u64, Arc<Waiter<W, P>>>,
+}
+
+impl<W, P> Default for Waiters<W, P> {
+    fn default() -> Self {
+        Self { first: None, others: BTreeMap::new() }
+    }
+}
+
+impl<W, P> Waiters<W, P> {
+    pub(crate) fn insert(&mut self, waiter: Arc<Waiter<W, P>>) {
+        let later = match self.first.take_if(|first| waiter.number < first.number) {
+            Some(later) => {
+                self.first = Some(waiter);
+                later
+            }
+            None if self.first.is_some() => waiter,
+            None => {
+                self.first = Some(waiter);
+                return;
+            }
+        };
+        self.others.insert(later.number, later);
+    }
+
+    /// `true` if it was there.
+    pub(crate) fn remove(&mut self, waiter: &Waiter<W, P>) -> bool {
+        if waiter.is_first(self) {
+            self.pop_first().is_some()
+        } else {
+            self.others.remove(&waiter.number).is_some()
+        }
+    }
+
+    pub(crate) fn pop_first(&mut self) -> Option<Arc<Waiter<W, P>>> {
+        let first = self.first.take();
+        self.first = self.others.pop_first().map(|(_, next)| next);
+        if self.first.is_none() {
+            // An empty map keeps what it took.
+            self.others = BTreeMap::new();
+        }
+        first
+    }
+
+    pub(crate) fn first(&self) -> Option<&Arc<Waiter<W, P>>> {
+        self.first.as_ref()
+    }
+
+    pub(crate) fn has(&self, waiter: &Waiter<W, P>) -> bool {
+        waiter.is_first(self) || self.others.contains_key(&waiter.number)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Waiter<W, P>>> {
+        self.first.iter().chain(self.others.values())
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        usize::from(self.first.is_some()) + self.others.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
+}
 
 /// One waiter: what it wants, and what it was given.
 pub(crate) struct Waiter<W, P> {
@@ -40,12 +106,12 @@ impl<W, P> Waiter<W, P> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let joined = Arc::new(Self { number, wish, mail: Mutex::new(Mail::Nothing), bell: Notify::new() });
-        waiters.insert(number, joined.clone());
+        waiters.insert(joined.clone());
         joined
     }
 
     pub(crate) fn is_first(&self, waiters: &Waiters<W, P>) -> bool {
-        waiters.first_key_value().is_some_and(|(first, _)| *first == self.number)
+        waiters.first().is_some_and(|first| first.number == self.number)
     }
 
     pub(crate) fn take_mail(&self) -> Mail<P> {
@@ -100,5 +166,29 @@ impl<W, P> Waiter<W, P> {
         drop(mail);
         drop(prize);
         lapses
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn they_stand_in_the_order_of_their_arrival() {
+        let mut waiters: Waiters<(), ()> = Waiters::default();
+        let all = [(); 4].map(|()| Waiter::join(&mut waiters, ()));
+        let order = |waiters: &Waiters<(), ()>| waiters.iter().map(|waiter| waiter.number).collect::<Vec<_>>();
+        let numbers = all.each_ref().map(|waiter| waiter.number);
+        assert_eq!((order(&waiters), waiters.len()), (numbers.to_vec(), 4));
+        let [first, second, third, fourth] = &all;
+        assert!(waiters.remove(second) && !waiters.remove(second) && !waiters.has(second));
+        assert!(waiters.pop_first().is_some_and(|popped| Arc::ptr_eq(&popped, first)));
+        assert!(third.is_first(&waiters) && waiters.has(third) && waiters.has(fourth) && waiters.len() == 2);
+        waiters.insert(second.clone());
+        assert!(second.is_first(&waiters), "it came before");
+        waiters.insert(first.clone());
+        assert_eq!(order(&waiters), numbers);
+        assert!(all.iter().all(|waiter| waiters.remove(waiter)));
+        assert!(waiters.is_empty() && waiters.first().is_none() && waiters.pop_first().is_none());
     }
 }

@@ -187,11 +187,11 @@ pub(super) fn poisoned<T>(node: &Node, script: &'static str, why: &str) -> Resul
 /// Copies without an answer: each may run until a moment of the clock of the node that it was sent to. Mostly there are
 /// none, which takes no memory.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Doubt(Vec<(Arc<Node>, ServerTime)>);
+pub(crate) struct Doubt(Box<[(Arc<Node>, ServerTime)]>);
 
 impl Doubt {
     pub(crate) fn new(node: Arc<Node>, not_after: ServerTime) -> Self {
-        Self(vec![(node, not_after)])
+        Self(Box::new([(node, not_after)]))
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -203,14 +203,20 @@ impl Doubt {
         for (node, time) in &other.0 {
             match self.0.iter_mut().find(|(own, _)| Arc::ptr_eq(own, node)) {
                 Some((_, own)) => *own = (*own).max(*time),
-                None => self.0.push((node.clone(), *time)),
+                None => {
+                    let mut copies = std::mem::take(&mut self.0).into_vec();
+                    copies.push((node.clone(), *time));
+                    self.0 = copies.into();
+                }
             }
         }
     }
 
     /// The same without copies that run no later than those.
     pub(crate) fn forget(&mut self, other: &Self) {
-        self.0.retain(|(node, time)| !other.0.iter().any(|(its, until)| Arc::ptr_eq(its, node) && time <= until));
+        let mut copies = std::mem::take(&mut self.0).into_vec();
+        copies.retain(|(node, time)| !other.0.iter().any(|(its, until)| Arc::ptr_eq(its, node) && time <= until));
+        self.0 = copies.into();
     }
 
     /// Takes them out, if there are any.
