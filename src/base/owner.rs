@@ -1,7 +1,7 @@
 //! Who owns a hold.
 
 use std::cell::RefCell;
-use std::fmt;
+use std::fmt::{self, Write};
 use std::future::Future;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -176,6 +176,9 @@ pub(crate) fn current_field(client_id: &str) -> Arc<str> {
     task.map_or_else(|| field(client_id, &Owner::current()), |task| field_of_task(client_id, task))
 }
 
+/// Characters of the number of a task, and the colon before it.
+const LONGEST_TASK: usize = 21;
+
 /// A task that unlocks is often the one that locked: the last that this thread was asked for is kept.
 fn field_of_task(client_id: &str, task: Id) -> Arc<str> {
     thread_local! {
@@ -189,7 +192,9 @@ fn field_of_task(client_id: &str, task: Id) -> Arc<str> {
     };
     // Of a thread that ends nothing is kept.
     LAST.try_with(known).ok().flatten().unwrap_or_else(|| {
-        let made: Arc<str> = [client_id, ":", &task.to_string()].concat().into();
+        let mut text = String::with_capacity(client_id.len() + LONGEST_TASK);
+        let _ = write!(text, "{client_id}:{task}");
+        let made: Arc<str> = text.into();
         let _ = LAST.try_with(|last| last.replace(Some((task, made.clone()))));
         made
     })

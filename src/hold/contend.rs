@@ -91,17 +91,21 @@ impl Contender {
         }
     }
 
+    /// How long it lets another process go first, if at all.
+    fn aside(&self) -> Option<Duration> {
+        let Wish { engine, entry, .. } = &*self.place.wish;
+        entry.line.turns.lock().others.until().map(|until| until.since(engine.now()))
+    }
+
     /// Lets another process go first: until it had the lock, at most as long as the line says.
-    async fn stand_aside(&mut self) {
+    async fn stand_aside(&mut self, limit: Duration) {
         let Wish { engine, entry, backoff, .. } = &*self.place.wish;
         let turns = &entry.line.turns;
-        let left = || turns.lock().others.until().map(|until| until.since(engine.now()));
-        let Some(limit) = left() else { return };
         let is_heard = turns.lock().others.is_heard();
         if backoff.is_none() && is_heard && self.listener.subscribe(limit).await {
             self.listener.drain();
         }
-        while let Some(left) = left() {
+        while let Some(left) = self.aside() {
             tokio::select! {
                 biased;
                 () = self.listener.wakes() => turns.lock().others.heard(engine.now()),
@@ -134,7 +138,9 @@ impl Contest for Contender {
                     }
                     Mail::Closed => return Err(QueryError::Closed.into()),
                     Mail::Try => {
-                        self.stand_aside().boxed().await;
+                        if let Some(limit) = self.aside() {
+                            self.stand_aside(limit).boxed().await;
+                        }
                         return Ok(None);
                     }
                     Mail::Nothing | Mail::Gone => {}
