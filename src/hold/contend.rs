@@ -297,7 +297,7 @@ impl Contest for Queuer {
             match self.place.take_mail() {
                 Mail::Won(ticket) => return Ok(Some(ticket)),
                 Mail::Closed => return Err(QueryError::Closed.into()),
-                // Its owner's place on the server is gone.
+                // Its owner's place on the server is gone: it was lost, or another one of this owner's was served.
                 Mail::Try => return Ok(None),
                 Mail::Nothing | Mail::Lapsed | Mail::Gone => {}
             }
@@ -448,6 +448,24 @@ mod tests {
         tokio::time::sleep(SEC * 10).await;
         assert_eq!(queued(), 0);
         drop(guard);
+    }
+
+    /// Their owner has one place in the server's queue, and loses it as the first of them is served: the other asks at
+    /// once, although what the first had is on its way back by then.
+    #[tokio::test(start_paused = true)]
+    async fn two_who_wait_as_one_owner_are_served_one_after_the_other() {
+        let server = EmbeddedServer::new();
+        let (holder, locks) = (server.connect(), server.connect());
+        let guard = holder.fair_lock("queue").guard().await.unwrap();
+        let lock = locks.fair_lock("queue");
+        let take = || async { drop(lock.guard().await.unwrap()) };
+        let release = async {
+            tokio::time::sleep(MS * 100).await;
+            guard.unlock().await.unwrap();
+            Instant::now()
+        };
+        let ((), (), released) = tokio::join!(take(), take(), release);
+        assert!(released.elapsed() < MS * 20, "{:?}", released.elapsed());
     }
 
     /// Behind a run of its own a process stands aside where another one listens: for 50 ms, if nobody comes.

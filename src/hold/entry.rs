@@ -25,7 +25,7 @@ use crate::lease::validity::{Lease, Leased, Observer};
 use crate::waiting::backoff::Backoff;
 use crate::waiting::crowd::Crowd;
 use crate::waiting::turns::Turns;
-use crate::waiting::waiters::{Waiter, Waiters};
+use crate::waiting::waiters::{Mail, Waiter, Waiters};
 use crate::wire::doubt::Doubt;
 use crate::wire::reply::Answer;
 use crate::wire::table::{Runs, Table};
@@ -414,7 +414,13 @@ impl Entry {
 
     /// The count left 0, here or in the other role: whoever waits as the same owner may enter, or must not wait.
     fn ring(&self) {
-        self.waiting.lock().iter().for_each(|waiter| waiter.bell.notify_one());
+        for waiter in self.waiting.lock().iter() {
+            match waiter.wish.kind.queue {
+                None => waiter.bell.notify_one(),
+                // It has to ask, even if the count is 0 again: its owner's place on the server is gone.
+                Some(_) => waiter.post(Mail::Try),
+            }
+        }
         self.elected.get().iter().for_each(|elected| elected.held.notify_waiters());
     }
 

@@ -108,7 +108,9 @@ impl<K: Kind> fmt::Debug for Lock<K> {
 
 impl<K: Kind> Lock<K> {
     pub(crate) fn new(session: Arc<Session>, name: &str, line: Result<Arc<Line>, QueryError>) -> Self {
-        let name = line.as_ref().map_or_else(|_| name.into(), |line| line.keys.name.clone());
+        // Where names are mapped, the line may have another one.
+        let shared = line.as_ref().ok().map(|line| &line.keys.name).filter(|known| ***known == *name);
+        let name = shared.cloned().unwrap_or_else(|| name.into());
         let line = line.map_err(Box::new);
         Self { session, name, line, owner: None, transaction: None, backoff: None, kind: PhantomData }
     }

@@ -140,6 +140,9 @@ pub async fn a_mapped_name_is_the_users_own(case: Case) {
     guard.unlock().await.unwrap();
     let error = lock.unlock().await.unwrap_err().to_string();
     assert!(error.contains(&format!("{:?}", case.name)) && !error.contains(":v2"), "{error}");
+    let one = case.client_with(Locks::builder().name_mapper(move |_| mapped.clone())).await;
+    let both = ["first", "second"].map(|name| (case.kind.lock)(&one, name));
+    assert_eq!(both.each_ref().map(|lock| lock.name()), ["first", "second"], "they are one lock by two names");
     let nowhere = case.client_with(Locks::builder().name_mapper(|_| String::new())).await;
     assert_eq!(case.lock(&nowhere).try_lock().await, Err(LockError::Query(QueryError::Name(NameError::Empty))));
 }
