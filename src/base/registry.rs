@@ -124,13 +124,15 @@ mod tests {
         _listed: Listed<Thing>,
     }
 
+    fn thing(registry: &Arc<Registry<Thing>>, name: &str) -> Arc<Thing> {
+        let name: Arc<str> = name.into();
+        registry.of(&name, || Thing { _listed: Listed::new(registry, &name) })
+    }
+
     #[test]
     fn nothing_is_left_of_what_nobody_has() {
         let registry: Arc<Registry<Thing>> = Arc::default();
-        let of = |name: &str| {
-            let name: Arc<str> = name.into();
-            registry.of(&name, || Thing { _listed: Listed::new(&registry, &name) })
-        };
+        let of = |name: &str| thing(&registry, name);
         let kept = of("kept");
         let others: Vec<_> = (0..10_000).map(|number| of(&number.to_string())).collect();
         assert!(Arc::ptr_eq(&kept, &of("kept")) && registry.len() == 10_001);
@@ -145,10 +147,7 @@ mod tests {
     #[test]
     fn the_next_of_a_name_takes_the_place_of_the_last() {
         let registry: Arc<Registry<Thing>> = Arc::default();
-        let of = |name: &str| {
-            let name: Arc<str> = name.into();
-            registry.of(&name, || Thing { _listed: Listed::new(&registry, &name) })
-        };
+        let of = |name: &str| thing(&registry, name);
         let dead = |name: &str| registry.known.lock().insert(&name.into(), Weak::new());
         let (first, second) = (of("first"), of("second"));
         drop(first);
