@@ -353,7 +353,8 @@ impl Engine {
         // One that is only looked at writes nothing that a replica could have.
         let confirm = leased.confirm().filter(|_| lease.is_some());
         let args = [&**leased.mark(), &ms];
-        let called = self.wire.grant(Query { confirm, ..Query::new(script, keys, &args) }, patience).await;
+        let query = Query { confirm, ..Query::new(script, keys, &args) };
+        let called = self.wire.grant(&query, patience).await;
         if lease.is_some() {
             let done = called.result.as_ref().ok().filter(|answer| answer.status == Status::Done);
             let sent = done.map(|answer| answer.sent);
@@ -396,7 +397,7 @@ async fn renew_all(
     let confirm = holds.first().and_then(|(hold, _)| hold.confirm());
     let query = Query { confirm, ..Query::new(script, &keys, &args) };
     // The watchdog itself tries again.
-    let answer = wire.copy_in_time(query).await?;
+    let answer = wire.copy_in_time(&query).await?;
     let verdicts = holds.iter().zip(places).enumerate().map(|(at, ((hold, _), place))| match answer.int(at) {
         // Too few replicas have it: the old deadline counts.
         Some(1) if answer.status == Status::Done => Verdict::Renewed { sent: answer.sent },

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::future::Future;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use futures::future::FutureExt;
+use futures::future::{BoxFuture, FutureExt};
 use tracing::field::{debug, display, Empty};
 use tracing::{Instrument, Span};
 
@@ -64,15 +64,18 @@ fn fails(span: &Span, what: &'static str, error: &dyn Display) {
 }
 
 /// Runs a release in a span of the caller's, whoever carries it out.
-pub(crate) fn releasing<T, E: Display>(
+pub(crate) fn releasing<'a, T: 'a, E: Display + 'a>(
     [name, owner]: [&str; 2],
-    release: impl Future<Output = Result<T, E>>,
-) -> impl Future<Output = Result<T, E>> {
+    release: BoxFuture<'a, Result<T, E>>,
+) -> BoxFuture<'a, Result<T, E>> {
     let span = tracing::debug_span!(
         target: "lockson", "release", otel.kind = "client", db.system.name = "redis", db.operation.name = "release",
         name, owner, outcome = Empty, error.type = Empty
     );
-    ending(span, "released", "not_released", release)
+    if span.is_disabled() {
+        return release;
+    }
+    ending(span, "released", "not_released", release).boxed()
 }
 
 /// Runs the work that a hold covers in a span.
@@ -81,7 +84,10 @@ pub(crate) fn holding<T>(
     work: impl Future<Output = Result<T, Lost>>,
 ) -> impl Future<Output = Result<T, Lost>> {
     let span = tracing::debug_span!(target: "lockson", "hold", name, owner, outcome = Empty, error.type = Empty);
-    ending(span, "done", "lost", work)
+    if span.is_disabled() {
+        return work.left_future();
+    }
+    ending(span, "done", "lost", work).right_future()
 }
 
 /// Runs what ends well or with an error in its span, which says which.
@@ -91,12 +97,8 @@ fn ending<T, E: Display>(
     ill: &'static str,
     work: impl Future<Output = Result<T, E>>,
 ) -> impl Future<Output = Result<T, E>> {
-    if span.is_disabled() {
-        return work.left_future();
-    }
-    let told = work.instrument(span.clone()).inspect(move |outcome| match outcome {
+    work.instrument(span.clone()).inspect(move |outcome| match outcome {
         Ok(_) => drop(span.record("outcome", well)),
         Err(error) => fails(&span, ill, error),
-    });
-    told.right_future()
+    })
 }

@@ -94,10 +94,10 @@ pub(crate) enum Item {
 }
 
 impl Item {
-    /// Those of a reply that is one text, as lua/begin.lua has it; further lines are one each.
+    /// Those of a reply that is one text, as lua/begin.lua has it; all further lines are one.
     pub(crate) fn of_text(text: &str) -> Vec<Self> {
-        let mut lines = text.split('\n');
-        let mut words = lines.next().unwrap_or_default().split(' ');
+        let (line, lines) = text.split_once('\n').map_or((text, None), |(line, lines)| (line, Some(lines)));
+        let mut words = line.split(' ');
         let status = words.next().unwrap_or_default();
         let status = status.parse().map_or_else(|_| Self::Text(status.to_owned()), Self::Int);
         iter::once(status).chain(words.chain(lines).map(|word| Self::Text(word.to_owned()))).collect()

@@ -51,26 +51,25 @@ impl Janitor {
         let abandoned = Arc::new(AtomicBool::new(false));
         let (work, janitor) = (work(abandoned.clone()).boxed(), self.clone());
         // It begins with the first poll.
-        async move { janitor.carried(work, abandoned).await }
+        async move { janitor.carried(work, Some(abandoned)).await }
     }
 
     /// Work that goes on here if its caller goes away, whether it was polled or not.
-    pub(crate) fn carry_out<T, F>(&self, work: F) -> impl Future<Output = T> + Send + 'static
-    where
-        T: Send + 'static,
-        F: Future<Output = T> + Send + 'static,
-    {
-        self.clone().carried(work.boxed(), Arc::default())
+    pub(crate) fn carry_out<T: Send + 'static>(
+        &self,
+        work: BoxFuture<'static, T>,
+    ) -> impl Future<Output = T> + Send + 'static {
+        self.clone().carried(work, None)
     }
 
     fn carried<T: Send + 'static>(
         self,
         work: BoxFuture<'static, T>,
-        abandoned: Arc<AtomicBool>,
+        abandoned: Option<Arc<AtomicBool>>,
     ) -> impl Future<Output = T> + Send + 'static {
         let mut left = scopeguard::guard(Some(work), move |left| {
             if let Some(work) = left {
-                abandoned.store(true, Ordering::Release);
+                abandoned.iter().for_each(|flag| flag.store(true, Ordering::Release));
                 // What it returns is dropped there; a hold that is dropped gives itself back.
                 self.finish(work.map(drop));
             }

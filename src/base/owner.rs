@@ -176,28 +176,27 @@ pub(crate) fn current_field(client_id: &str) -> Arc<str> {
     task.map_or_else(|| field(client_id, &Owner::current()), |task| field_of_task(client_id, task))
 }
 
-/// Characters of the number of a task, and the colon before it.
-const LONGEST_TASK: usize = 21;
-
-/// A task that unlocks is often the one that locked: the last that this thread was asked for is kept.
+/// A task that unlocks is often the one that locked: the last that this thread was asked for is kept, and room to write
+/// others in.
 fn field_of_task(client_id: &str, task: Id) -> Arc<str> {
     thread_local! {
-        static LAST: RefCell<Option<(Id, Arc<str>)>> = const { RefCell::new(None) };
+        static LAST: RefCell<(String, Option<(Id, Arc<str>)>)> = const { RefCell::new((String::new(), None)) };
     }
+    let write = |text: &mut String| {
+        text.clear();
+        let _ = write!(text, "{client_id}:{task}");
+        Arc::<str>::from(&**text)
+    };
     let is_of = |field: &str| field.rsplit_once(':').is_some_and(|(client, _)| client == client_id);
-    let known = |last: &RefCell<Option<(Id, Arc<str>)>>| {
-        let last = last.borrow();
-        let (_, field) = last.as_ref().filter(|(of, field)| *of == task && is_of(field))?;
-        Some(field.clone())
+    let of_thread = |last: &RefCell<(String, Option<(Id, Arc<str>)>)>| {
+        let (text, last) = &mut *last.borrow_mut();
+        match last {
+            Some((of, field)) if *of == task && is_of(field) => field.clone(),
+            last => last.insert((task, write(text))).1.clone(),
+        }
     };
     // Of a thread that ends nothing is kept.
-    LAST.try_with(known).ok().flatten().unwrap_or_else(|| {
-        let mut text = String::with_capacity(client_id.len() + LONGEST_TASK);
-        let _ = write!(text, "{client_id}:{task}");
-        let made: Arc<str> = text.into();
-        let _ = LAST.try_with(|last| last.replace(Some((task, made.clone()))));
-        made
-    })
+    LAST.try_with(of_thread).unwrap_or_else(|_| write(&mut String::new()))
 }
 
 #[cfg(test)]

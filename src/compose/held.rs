@@ -255,7 +255,7 @@ impl Held {
             Self::All(whole) => {
                 let engine = &whole.first.ticket().engine;
                 if let Some(work) = whole.release_together(&engine.patience()) {
-                    return engine.janitor.carry_out(work).boxed();
+                    return engine.janitor.carry_out(work.boxed()).boxed();
                 }
                 let releases: Vec<_> = whole.rest.iter().chain(once(&*whole.first)).map(Self::begin_release).collect();
                 join_all(releases).map(|errors| errors.concat()).boxed()

@@ -81,7 +81,7 @@ async fn ask(engine: &Arc<Engine>, scripts: &Together, wishes: Vec<Wish>, gates:
     let of_each = wishes.iter().zip(&leases).map(|(wish, lease)| (&wish.entry, lease));
     let args: Vec<&str> = of_each.flat_map(|(entry, lease)| words(&entry.line.keys, [&entry.field, lease])).collect();
     let query = Query { takes: true, ..Query::new(scripts.acquire, &keys, &args) };
-    match engine.wire.copy(query).await {
+    match engine.wire.copy(&query).await {
         (Ok(answer), _) if answer.status == Status::Done => {
             let enter = |wish: &Wish| {
                 wish.outlive(answer.sent);
@@ -174,7 +174,7 @@ async fn give_back(engine: &Arc<Engine>, scripts: &Together, mut leaving: Vec<Le
     let locks = holds.iter().map(|hold| &*hold.entry.line.keys.lock);
     // Its place is the first one's channel's; the script is told where each is announced.
     let names: Vec<&str> = holds.first().map(|hold| &*hold.entry.line.keys.channel).into_iter().chain(locks).collect();
-    let (answer, doubt) = engine.wire.copy(Query::new(scripts.release, &names, &args)).await;
+    let (answer, doubt) = engine.wire.copy(&Query::new(scripts.release, &names, &args)).await;
     let answer = answer.ok().filter(|answer| answer.status == Status::Done);
     for Leaving { release, gate } in &mut leaving {
         owe(engine, &release.hold.entry, gate, &doubt);

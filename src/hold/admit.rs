@@ -46,7 +46,7 @@ async fn admit(first: Wish, script: &'static Script, batch: Vec<Reader>) {
     let fields = batch.iter().map(|(place, _)| &*place.wish.entry.field);
     let args: Vec<&str> = fields.zip(&leases).flat_map(|(field, lease)| [field, lease]).collect();
     let (answer, doubt) =
-        engine.wire.copy(Query { confirm, ..Query::new(script, &line.keys.of(script.keys), &args) }).await;
+        engine.wire.copy(&Query { confirm, ..Query::new(script, &line.keys.of(script.keys), &args) }).await;
     match answer {
         Ok(answer) if answer.status == Status::Done => {
             let places: Vec<_> = batch.iter().map(|(place, _)| place.clone()).collect();
@@ -209,7 +209,7 @@ mod tests {
         let Wish { engine, entry, kind, .. } = &*place.wish;
         let (script, args) = (kind.admit.unwrap(), [&*entry.field, "1000"]);
         let keys = entry.line.keys.of(script.keys);
-        let answer = engine.wire.copy(Query::new(script, &keys, &args)).await.0.unwrap();
+        let answer = engine.wire.copy(&Query::new(script, &keys, &args)).await.0.unwrap();
         assert_eq!(answer.int(0), Some(1));
         tokio::time::advance(SEC - margin(SEC) / 2).await;
         let_in(engine, (place.clone(), free_entry(&place).unwrap()), &answer);

@@ -3,6 +3,8 @@
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
+use futures::future::FutureExt;
+
 use crate::backend::BOOT;
 use crate::base::clock::{millis, Moment};
 use crate::base::owner::Owner;
@@ -39,7 +41,7 @@ impl Wish {
         let wish = self.clone();
         let work = self.engine.janitor.carry(move |abandoned| {
             let patience = wish.engine.patience_since(wish.began).unless(abandoned);
-            async move { wish.ask(gate, waiter, patience).await }
+            async move { wish.ask(gate, waiter, &patience).await }
         });
         // The gate opens last: where nobody awaits the ticket, it is on its way back before this owner's next attempt.
         let (tried, _gate) = work.await;
@@ -150,13 +152,11 @@ impl Wish {
     /// The server may have more than this owner holds, as an earlier give-back was not answered: that goes first, as
     /// what is found there would be taken for what this attempt did.
     async fn clear(&self, gate: &mut Gate, patience: &Patience) -> Result<(), LockError> {
-        if gate.unanswered && !self.kind.anonymous {
-            let settled = settle(&self.engine, self.kind, &self.entry, gate, &self.entry.field, patience).await;
-            if let Status::Refused(why) = settled.map_err(|fault| self.failed(fault))?.status {
-                return Err(QueryError::Refused { name: self.name(), why }.into());
-            }
-            wait_out(gate).await;
+        let settled = settle(&self.engine, self.kind, &self.entry, gate, &self.entry.field, patience).await;
+        if let Status::Refused(why) = settled.map_err(|fault| self.failed(fault))?.status {
+            return Err(QueryError::Refused { name: self.name(), why }.into());
         }
+        wait_out(gate).await;
         Ok(())
     }
 
@@ -164,12 +164,15 @@ impl Wish {
         QueryError::of_fault(&self.entry.line.keys.name, fault, self.engine.is_closing()).into()
     }
 
-    async fn ask(&self, mut gate: Gate, waiter: Option<Arc<Place>>, patience: Patience) -> Attempted {
-        if let Err(error) = self.clear(&mut gate, &patience).await {
-            return (Err(error), Some(gate));
+    async fn ask(&self, mut gate: Gate, waiter: Option<Arc<Place>>, patience: &Patience) -> Attempted {
+        // What few need is boxed, so that it takes no room in every attempt.
+        if gate.unanswered && !self.kind.anonymous {
+            if let Err(error) = self.clear(&mut gate, patience).boxed().await {
+                return (Err(error), Some(gate));
+            }
         }
         if let Some(hold) = self.entry.hold() {
-            match own(&self.engine, &hold, &mut gate, &patience).await {
+            match own(&self.engine, &hold, &mut gate, patience).boxed().await {
                 Ok(None) => {}
                 Ok(Some(Short { acked, wanted })) => {
                     let given_back = true;
@@ -202,17 +205,17 @@ impl Wish {
         }
         let takes = self.entry.count() == 0;
         let query = Query { script, keys: &keys.of(script.keys), args: &args, confirm, takes };
-        let mut called = self.engine.wire.grant(query, &patience).await;
+        let mut called = self.engine.wire.grant(&query, patience).await;
         // It had more to tidy up than one call may (rule 12).
         while called.goes_on() && !patience.is_abandoned() && !self.engine.is_closing() {
             let doubt = called.doubt;
-            called = self.engine.wire.grant(query, &patience).await;
+            called = self.engine.wire.grant(&query, patience).await;
             called.doubt.merge(&doubt);
         }
         match &called.result {
             Ok(Answer { status: Status::NotConfirmed(short), sent, .. }) => {
                 let (short, sent) = (*short, *sent);
-                self.unconfirmed(&mark, gate, called.doubt, (short, sent)).await
+                self.unconfirmed(&mark, gate, called.doubt, (short, sent)).boxed().await
             }
             _ => self.read(&mark, gate, called),
         }

@@ -268,7 +268,7 @@ impl Queuer {
             // One copy: it is said again.
             let keys = line.keys.of(script.keys);
             let query = Query::new(script, &keys, &args);
-            let (answer, _) = self.place.wish.engine.wire.copy(query).await;
+            let (answer, _) = self.place.wish.engine.wire.copy(&query).await;
             if let Ok(answer) = answer {
                 let gone = |at: &usize| answer.status == Status::Done && answer.int(*at) == Some(0);
                 for owner in (0..owners.len()).filter(gone).filter_map(|at| owners.get(at)) {

@@ -127,7 +127,7 @@ pub(crate) async fn look(engine: Arc<Engine>, hold: Arc<Hold>) {
         let script = hold.kind.extend;
         // One copy: the watchdog asks again.
         let (keys, args) = (hold.entry.line.keys.of(script.keys), [&**hold.leased.mark(), "0"]);
-        let (answer, _) = engine.wire.copy(Query::new(script, &keys, &args)).await;
+        let (answer, _) = engine.wire.copy(&Query::new(script, &keys, &args)).await;
         if matches!(answer, Ok(answer) if answer.status == Status::NotHeld) {
             hold.lose(&engine, LostReason::Server);
         }

@@ -5,8 +5,9 @@ use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use futures::future::{ready, FutureExt};
+use futures::future::{ready, BoxFuture, Either, FutureExt, Ready};
 
+use crate::backend::Script;
 use crate::base::clock::{millis, Moment};
 use crate::base::config::SHORTEST_LEASE;
 use crate::base::janitor::say;
@@ -42,22 +43,37 @@ pub(crate) struct Release {
 
 /// Gives one share back, a guard's or (`None`) the last bare one, behind what its entry does at this moment. Once
 /// polled it is carried out: callers run it as carried work or in the janitor.
-pub(crate) async fn release(
+pub(crate) fn release(
     engine: Arc<Engine>,
     entry: Arc<Entry>,
     share: Option<u64>,
-    gate: impl Future<Output = Gate>,
     patience: Patience,
-) -> Result<(), UnlockError> {
-    let gate = gate.await;
-    let Some((hold, n)) = entry.has(share) else {
-        engine.can_release()?;
-        return Err(not_held(&engine, &entry));
-    };
-    let mut release = Release::new(engine, share, hold, n, patience);
-    let given = release.give(gate).await;
-    release.done = true;
-    given
+) -> impl Future<Output = Result<(), UnlockError>> + Send + 'static {
+    let gate = in_line(&entry);
+    async move {
+        let gate = gate.await;
+        let Some((hold, n)) = entry.has(share) else {
+            engine.can_release()?;
+            return Err(not_held(&engine, &entry));
+        };
+        let mut release = Release::new(engine, share, hold, n, patience);
+        let given = release.give(gate).await;
+        release.done = true;
+        given
+    }
+}
+
+/// A place in the line of an entry's gate, at once: without it a loop that takes the lock and drops the guard would
+/// enter its own hold again and again, and nobody else would get it.
+fn in_line(entry: &Entry) -> Either<Ready<Gate>, BoxFuture<'static, Gate>> {
+    if let Ok(gate) = entry.gate.clone().try_lock_owned() {
+        return ready(gate).left_future();
+    }
+    let mut gate = entry.gate.clone().lock_owned().boxed();
+    match gate.poll_unpin(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(gate) => ready(gate).left_future(),
+        Poll::Pending => gate.right_future(),
+    }
 }
 
 impl Drop for Release {
@@ -92,8 +108,9 @@ impl Release {
     }
 
     async fn give(&mut self, mut gate: Gate) -> Result<(), UnlockError> {
-        if let Some(until) = self.hold.stays(self.engine.now()) {
-            let left = leave_until(&self.engine, &self.hold, &mut gate, until, &self.patience).await;
+        let now = self.engine.now();
+        if let Some(until) = self.hold.stays(now) {
+            let left = leave_until(&self.engine, &self.hold, &mut gate, until, &self.patience).boxed().await;
             self.hold.entry.leave(self.share);
             let name = &self.hold.entry.line.keys.name;
             return match left.map_err(|fault| QueryError::of_fault(name, fault, self.engine.is_dead()))? {
@@ -106,14 +123,33 @@ impl Release {
         }
         self.engine.watchdog.forget(&self.hold.leased);
         // What is lost is not there to be handed over.
-        let is_lost = self.hold.leased.lost(self.engine.now()).is_some();
+        let is_lost = self.hold.leased.lost(now).is_some();
         let is_moving = self.hold.leased.place() == Where::Moving;
         let can_hand_over = self.hold.kind.hand_over.is_some() && !gate.may_have_more() && !is_lost && !is_moving;
-        let (heir, last_of_run) = self.hold.entry.line.turns.lock().next(self.engine.now(), can_hand_over);
+        let (heir, last_of_run) = self.hold.entry.line.turns.lock().next(now, can_hand_over);
         match heir {
             Some(heir) => {
+                let heir_gate = heir.wish.entry.gate.clone().try_lock_owned().ok();
+                let heir_gate = heir_gate.filter(|gate| gate.release.is_past() && !gate.unanswered);
                 self.heir = Some(heir.clone());
-                self.give_to_heir(gate, &heir).await
+                match heir.wish.kind.hand_over.zip(heir_gate) {
+                    Some((_, heir_gate)) if may_go_on(&self.hold, &gate, &heir.wish, &heir_gate) => {
+                        let ticket = go_on(&self.hold, &heir);
+                        self.heir = None;
+                        ticket.hand_to(&heir);
+                        drop(heir_gate);
+                        self.hold.entry.leave(self.share);
+                        Ok(())
+                    }
+                    // Boxed: only some kinds, and the first of a run, take a script for it.
+                    Some((script, heir_gate)) => self.give_to_heir(script, gate, (&heir, heir_gate)).boxed().await,
+                    // The waiter is busy with an attempt of its own, or copies of its last release may still end a new
+                    // hold.
+                    None => {
+                        self.disinherit();
+                        self.give_to_server(gate, (false, false)).await
+                    }
+                }
             }
             None => {
                 let own = last_of_run && self.engine.channels.drain(&self.hold.entry.line.keys.channel);
@@ -177,24 +213,13 @@ impl Release {
         self.look_after_copies(&gate);
     }
 
-    async fn give_to_heir(&mut self, mut gate: Gate, heir: &Arc<Place>) -> Result<(), UnlockError> {
+    async fn give_to_heir(
+        &mut self,
+        script: &'static Script,
+        mut gate: Gate,
+        (heir, mut heir_gate): (&Arc<Place>, Gate),
+    ) -> Result<(), UnlockError> {
         let Wish { entry: heir_entry, kind, lease, .. } = &*heir.wish;
-        let heir_gate = heir_entry.gate.clone().try_lock_owned().ok();
-        let heir_gate = heir_gate.filter(|gate| gate.release.is_past());
-        let heir_gate = heir_gate.filter(|gate| !gate.unanswered);
-        let (Some(script), Some(mut heir_gate)) = (kind.hand_over, heir_gate) else {
-            // The waiter is busy with an attempt of its own, or copies of its last release may still end a new hold.
-            self.disinherit();
-            return self.give_to_server(gate, (false, false)).await;
-        };
-        if may_go_on(&self.hold, &gate, &heir.wish, &heir_gate) {
-            let ticket = go_on(&self.hold, heir);
-            self.heir = None;
-            ticket.hand_to(heir);
-            drop(heir_gate);
-            self.hold.entry.leave(self.share);
-            return Ok(());
-        }
         let ms = millis(lease.duration()).to_string();
         let keys = self.hold.entry.line.keys.of(script.keys);
         let mark = heir.wish.mark(heir_entry.hold().is_none());
@@ -202,7 +227,7 @@ impl Release {
         let mut args = vec![&**self.hold.leased.mark(), &mark, &ms];
         args.extend(seen.iter().flat_map(|seen| [seen, "1"]));
         let query = Query { confirm: heir.wish.confirm, ..Query::new(script, &keys, &args) };
-        let called = self.engine.wire.grant(query, &self.patience).await;
+        let called = self.engine.wire.grant(&query, &self.patience).await;
         owe(&self.engine, &self.hold.entry, &mut gate, &called.doubt);
         let result = match called.result {
             Ok(Answer { status: Status::Refused(why), .. }) => Err(Fault::Refused(why)),
@@ -316,35 +341,29 @@ async fn leave_until(
 impl Ticket {
     /// From here on the owner's next acquisition comes after this release, whoever carries it out. Where it is on its
     /// way back already, only that is waited for.
-    pub(crate) fn release(&self) -> impl Future<Output = Result<(), UnlockError>> + Send + 'static {
+    pub(crate) fn release(&self) -> BoxFuture<'static, Result<(), UnlockError>> {
         self.release_within(self.engine.patience())
     }
 
-    fn release_within(&self, patience: Patience) -> impl Future<Output = Result<(), UnlockError>> + Send + 'static {
+    fn release_within(&self, patience: Patience) -> BoxFuture<'static, Result<(), UnlockError>> {
         let is_first = self.armed.swap(false, Ordering::AcqRel);
         if is_first {
             self.hold.entry.leaving(self.share);
         }
-        let mut gate = self.hold.entry.gate.clone().lock_owned().boxed();
-        // A place in the gate's line, at once: without it a loop that takes the lock and drops the guard would enter
-        // its own hold again and again, and nobody else would get it.
-        let first = gate.poll_unpin(&mut Context::from_waker(Waker::noop()));
-        let gate = match first {
-            Poll::Ready(gate) => ready(gate).left_future(),
-            Poll::Pending => gate.right_future(),
-        };
-        let (engine, hold, share) = (self.engine.clone(), self.hold.clone(), self.share);
-        let (name, owner) = (hold.entry.line.keys.name.clone(), hold.entry.field.clone());
-        let work = async move {
-            let given = if is_first {
-                release(engine.clone(), hold.entry.clone(), Some(share), gate, patience).await
-            } else {
+        let (engine, hold) = (self.engine.clone(), self.hold.clone());
+        let entry = &self.hold.entry;
+        let given = if is_first {
+            release(engine.clone(), entry.clone(), Some(self.share), patience).left_future()
+        } else {
+            let (engine, hold, gate) = (engine.clone(), hold.clone(), in_line(entry));
+            let given = async move {
                 drop(gate.await);
                 Err(not_held(&engine, &hold.entry))
             };
-            given.map_err(|error| error.of_lost(hold.leased.lost(engine.now())))
+            given.right_future()
         };
-        releasing([&name, &owner], work)
+        let work = given.map(move |given| given.map_err(|error| error.of_lost(hold.leased.lost(engine.now()))));
+        releasing([&entry.line.keys.name, &entry.field], work.boxed())
     }
 
     /// Dropped without a word: the janitor gives it back. `false`: it is on its way back already, or kept.

@@ -114,7 +114,7 @@ pub(crate) async fn own(
     let (keys, ms) = (entry.line.keys.of(script.keys), lease.map_or(0, millis).to_string());
     let args = [&**leased.mark(), &*entry.field, &ms];
     let query = Query { confirm: leased.confirm(), ..Query::new(script, &keys, &args) };
-    let called = engine.wire.grant(query, patience).await;
+    let called = engine.wire.grant(&query, patience).await;
     owe(engine, entry, gate, &called.doubt);
     let is_refused = called.result.as_ref().map_or(true, |answer| matches!(answer.status, Status::Refused(_)));
     if is_refused && called.doubt.is_empty() {

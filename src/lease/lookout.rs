@@ -163,7 +163,7 @@ impl Lookout {
         let soon = millis(self.cap).to_string();
         let args = [soon.as_str()];
         let query = Query::new(LOOK, keys, &args);
-        self.wire.copy_in_time(query).await
+        self.wire.copy_in_time(&query).await
     }
 }
 

@@ -148,7 +148,8 @@ pub(crate) struct Leased {
     validity: Mutex<Validity>,
     /// Rung when the validity changes.
     pub(crate) changed: Notify,
-    observers: Mutex<Vec<Weak<dyn Observer>>>,
+    /// Mostly one, which asks for no memory.
+    observers: Mutex<(Option<Weak<dyn Observer>>, Vec<Weak<dyn Observer>>)>,
     /// Whether the long bare hold was reported.
     pub(crate) reported: AtomicBool,
     /// Whether its loss was.
@@ -313,16 +314,18 @@ impl Leased {
 
     /// Tells this one what becomes of it.
     pub(crate) fn tell(&self, observer: Weak<impl Observer + 'static>) {
-        let mut observers = self.observers.lock();
-        observers.retain(|other| other.strong_count() > 0);
-        // Mostly one: it has room for no more.
-        observers.reserve_exact(1);
-        observers.push(observer);
+        let (first, others) = &mut *self.observers.lock();
+        others.retain(|other| other.strong_count() > 0);
+        match first {
+            Some(first) if first.strong_count() > 0 => others.push(observer),
+            first => *first = Some(observer),
+        }
     }
 
     /// (Not under the lock: what they do may ask for it.)
     fn observers(&self) -> impl Iterator<Item = Arc<dyn Observer>> {
-        self.observers.lock().clone().into_iter().filter_map(|observer| observer.upgrade())
+        let (first, others) = self.observers.lock().clone();
+        first.into_iter().chain(others).filter_map(|observer| observer.upgrade())
     }
 
     /// Its holder is about to set the lease exactly: from here on the shorter one counts.
@@ -649,8 +652,8 @@ mod tests {
         for _ in 0..3 {
             hold.tell(Arc::downgrade(&Arc::new(Someone)));
         }
-        let kept = hold.observers.lock().len();
-        assert_eq!((kept, hold.observers().count()), (2, 1));
+        let others = hold.observers.lock().1.len();
+        assert_eq!((others, hold.observers().count()), (1, 1));
     }
 
     /// Up to its end, and not at it.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures::future::FutureExt;
 
 use crate::backend::Script;
 use crate::base::config::InvalidLease;
@@ -267,11 +268,8 @@ impl<K: Kind> Lock<K> {
         if entry.count() == 0 {
             return Err(crate::hold::release::not_held(engine, &entry));
         }
-        let gate = entry.gate.clone().lock_owned();
-        let (name, owner) = (line.keys.name.clone(), entry.field.clone());
-        let work = release(engine.clone(), entry, None, gate, engine.patience());
-        let work = releasing([&name, &owner], work);
-        engine.janitor.carry(|_| work).await
+        let work = release(engine.clone(), entry.clone(), None, engine.patience()).boxed();
+        engine.janitor.carry_out(releasing([&line.keys.name, &entry.field], work)).await
     }
 
     /// [`unlock`](Lock::unlock), but it waits for the server at most this long. Zero sends it and does not wait.

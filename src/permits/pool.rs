@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::join_all;
+use futures::future::{join_all, FutureExt};
 use parking_lot::Mutex;
 use tokio::sync::OwnedMutexGuard;
 
@@ -187,9 +187,8 @@ impl Grant {
         let engine = self.pool.engine();
         engine.can_release()?;
         let Some(taken) = self.pool.forget(self.number) else { return Ok(false) };
-        let work = self.pool.clone().give_back(taken, engine.patience());
-        let work = releasing([&self.pool.ledger.keys.name, &engine.client_id], work);
-        engine.janitor.carry(|_| work).await
+        let work = self.pool.clone().give_back(taken, engine.patience()).boxed();
+        engine.janitor.carry_out(releasing([&self.pool.ledger.keys.name, &engine.client_id], work)).await
     }
 }
 

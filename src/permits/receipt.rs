@@ -179,7 +179,7 @@ impl Ledger {
         let mut keys = self.keys.of(script.keys);
         keys.push(receipt);
         let args: Vec<&str> = [number, life].into_iter().chain(call.args.iter().map(String::as_str)).collect();
-        self.engine.wire.grant(Query { script, keys: &keys, args: &args, confirm, takes }, patience).await
+        self.engine.wire.grant(&Query { script, keys: &keys, args: &args, confirm, takes }, patience).await
     }
 
     /// Asks a question of a caller's, which has a limit of its own.

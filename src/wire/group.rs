@@ -30,6 +30,8 @@ const AT_ONCE: usize = 4;
 const ARGS: usize = 3;
 /// Room for the body, and for the new lines.
 const LINES: usize = 8;
+/// What one says that is done.
+const DONE: i64 = 1;
 /// What a call has to say of an error that its script raised.
 const RAISED: i64 = 7;
 
@@ -100,10 +102,9 @@ impl Drop for Turn {
 /// A copy that waits for its group.
 struct Waiting {
     script: &'static Script,
-    key: String,
-    /// As lua/group.lua reads them: the body, the channel and the arguments, each in a line. None has a new line in it,
-    /// as names, labels and owners have no control characters.
-    words: String,
+    /// The body, the channel and the arguments, each in a line, as lua/group.lua reads them; and in the last its key.
+    /// None has a new line in it, as names, labels and owners have no control characters.
+    text: String,
     args: usize,
     /// Whether it has a channel.
     announces: bool,
@@ -114,25 +115,30 @@ struct Waiting {
 impl Waiting {
     fn new(query: &Query<'_>, abandoned: Option<&Arc<AtomicBool>>, said: oneshot::Sender<Said>) -> Self {
         let mut names = query.keys.iter().copied();
-        let (key, channel) = (names.next().unwrap_or_default().to_owned(), names.next().unwrap_or_default());
-        let lengths = query.args.iter().map(|arg| arg.len()).sum::<usize>() + channel.len();
-        let mut words = String::with_capacity(lengths + LINES);
-        words.push_str(query.script.body.unwrap_or_default());
+        let (key, channel) = (names.next().unwrap_or_default(), names.next().unwrap_or_default());
+        let lengths = query.args.iter().map(|arg| arg.len()).sum::<usize>() + channel.len() + key.len();
+        let mut text = String::with_capacity(lengths + LINES);
+        text.push_str(query.script.body.unwrap_or_default());
         let args = query.args.iter().copied().chain(iter::repeat("")).take(ARGS);
-        for word in iter::once(channel).chain(args) {
-            words.push('\n');
-            words.push_str(word);
+        for word in iter::once(channel).chain(args).chain([key]) {
+            text.push('\n');
+            text.push_str(word);
         }
         let (args, announces) = (query.args.len(), !channel.is_empty());
-        Self { script: query.script, key, words, args, announces, abandoned: abandoned.cloned(), said }
+        Self { script: query.script, text, args, announces, abandoned: abandoned.cloned(), said }
+    }
+
+    /// What is of it in ARGV, and its key.
+    fn words(&self) -> (&str, &str) {
+        self.text.rsplit_once('\n').unwrap_or_default()
     }
 
     fn args(&self) -> impl Iterator<Item = &str> {
-        self.words.split('\n').skip(2).take(self.args)
+        self.text.split('\n').skip(2).take(self.args)
     }
 
     fn channel(&self) -> Option<&str> {
-        self.words.split('\n').nth(1).filter(|_| self.announces)
+        self.text.split('\n').nth(1).filter(|_| self.announces)
     }
 
     /// Nobody waits for it any more.
@@ -231,15 +237,15 @@ impl Groups {
         match &*flight.calls {
             [] => {}
             [call] => {
-                let names: Vec<&str> = iter::once(&*call.key).chain(call.channel()).collect();
+                let names: Vec<&str> = iter::once(call.words().1).chain(call.channel()).collect();
                 let args: Vec<&str> = call.args().collect();
                 let answer = self.copies.ask(&flight.sent, call.script, &names, &args, false).await;
                 flight.tell(answer);
             }
             calls => {
                 // Where the scripts of one call have their channel, this one has none.
-                let names: Vec<&str> = iter::once("").chain(calls.iter().map(|call| &*call.key)).collect();
-                let args: Vec<&str> = calls.iter().map(|call| &*call.words).collect();
+                let names: Vec<&str> = iter::once("").chain(calls.iter().map(|call| call.words().1)).collect();
+                let args: Vec<&str> = calls.iter().map(|call| call.words().0).collect();
                 let answer = self.copies.ask(&flight.sent, GROUP, &names, &args, false).await;
                 flight.land(answer);
             }
@@ -274,18 +280,25 @@ impl Flight {
             Err(fate) => return self.end(&fate),
             Ok(answer) => answer,
         };
-        let lines: Vec<_> = answer.rest.iter().map_while(|line| Line::of(line, self.sent.nonce)).collect();
-        if lines.len() != answer.rest.len() || lines.len() != self.calls.len() {
+        let echo = format!(" {} ", self.sent.nonce);
+        let lines = answer.text(0).into_iter().flat_map(|lines| lines.split('\n')).map(|line| Line::of(line, &echo));
+        let lines = lines.collect::<Option<Vec<_>>>().filter(|lines| lines.len() == self.calls.len());
+        let Some(lines) = lines else {
             let poisoned = poisoned(&self.sent.node, GROUP.name, "the reply has not the shape of a group's");
             return poisoned.unwrap_or_else(|fate| self.end(&fate));
-        }
+        };
         for (call, line) in std::mem::take(&mut self.calls).into_iter().zip(lines) {
             call.tell(self.read(&line, &answer), &self.sent);
         }
     }
 
     fn read(&self, line: &Line<'_>, group: &Answer) -> Result<Answer, Fate> {
-        let mut rest: Vec<Item> = line.value.map(|value| Item::Text(value.to_owned())).into_iter().collect();
+        // What is done has a number, if anything.
+        let item = |value: &str| match (line.status, value.parse()) {
+            (DONE, Ok(number)) => Item::Int(number),
+            _ => Item::Text(value.to_owned()),
+        };
+        let mut rest: Vec<Item> = line.value.map(item).into_iter().collect();
         if line.status == RAISED {
             let text = take_text(&mut rest);
             return Err(Fate::of_error(&text).unwrap_or(Fate::Doubtful(text)));
@@ -303,19 +316,14 @@ struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    fn of(item: &'a Item, nonce: u64) -> Option<Self> {
-        let Item::Text(line) = item else { return None };
-        let (status, rest) = cut(line)?;
-        let (echo, rest) = cut(rest)?;
-        let (value, is_own) = (cut(rest), echo.parse() == Ok(nonce));
-        is_own.then_some(Self { status: status.parse().ok()?, value: value.map(|(_time, value)| value) })
+    /// `echo`: the nonce, between blanks.
+    fn of(line: &'a str, echo: &str) -> Option<Self> {
+        let (status, rest) = line.split_at_checked(1)?;
+        let rest = rest.strip_prefix(echo)?;
+        // The standard library's way is for long texts.
+        let blank = rest.bytes().position(|byte| byte == b' ');
+        Some(Self { status: status.parse().ok()?, value: blank.and_then(|at| rest.get(at + 1..)) })
     }
-}
-
-/// What stands before the first blank, and behind it. The standard library's way is for long texts.
-fn cut(text: &str) -> Option<(&str, &str)> {
-    let at = text.bytes().position(|byte| byte == b' ')?;
-    Some((text.get(..at)?, text.get(at + 1..)?))
 }
 
 impl Turn {
@@ -447,8 +455,8 @@ mod tests {
             let (stub, (groups, _)) = (Stub::new(), groups());
             let first = alone(&groups, &stub);
             let nonce = groups.copies.numbers(1) + 1;
-            let lines = lines.iter().map(|line| Item::Text(line.replace("NONCE", &nonce.to_string())));
-            stub.tell([Ok((1, lines.collect()))]);
+            let lines = lines.join("\n").replace("NONCE", &nonce.to_string());
+            stub.tell([Ok((1, vec![Item::Text(lines)]))]);
             for said in join_all(joined(&groups, &stub, 2)).await {
                 assert!(matches!(said.unwrap(), (Err(Fate::Doubtful(_)), Some(_))));
             }

@@ -178,11 +178,12 @@ impl Wire {
         args: &'a [&'a str],
         patience: &'a Patience,
     ) -> impl Future<Output = Called> + Send + 'a {
-        self.grant(Query::new(script, keys, args), patience)
+        let query = Query::new(script, keys, args);
+        async move { self.grant(&query, patience).await }
     }
 
     /// The same, of what may have to be confirmed. Only here is anything sent again.
-    pub(crate) async fn grant(&self, query: Query<'_>, patience: &Patience) -> Called {
+    pub(crate) async fn grant(&self, query: &Query<'_>, patience: &Patience) -> Called {
         let began = self.clock.now();
         let (mut doubt, mut first_doubt) = (Doubt::default(), Doubt::default());
         let (mut pause, mut changes) = (FIRST_PAUSE, None);
@@ -249,7 +250,7 @@ impl Wire {
     }
 
     /// Sends one copy. Returns its answer, and the copy itself if it may run yet.
-    pub(crate) async fn copy(&self, query: Query<'_>) -> (Result<Answer, Fate>, Doubt) {
+    pub(crate) async fn copy(&self, query: &Query<'_>) -> (Result<Answer, Fate>, Doubt) {
         let (answer, sent) = self.send(query, None).await;
         let in_doubt = sent.filter(|_| matches!(answer, Err(Fate::Doubtful(_))));
         (answer, in_doubt.as_ref().map(Sent::doubt).unwrap_or_default())
@@ -257,7 +258,7 @@ impl Wire {
 
     /// The same of what is tried again anyway, whatever became of it. One that was late did nothing, and that node's
     /// clock is known now: once more.
-    pub(crate) async fn copy_in_time(&self, query: Query<'_>) -> Result<Answer, Fate> {
+    pub(crate) async fn copy_in_time(&self, query: &Query<'_>) -> Result<Answer, Fate> {
         match self.copy(query).await.0 {
             Err(Fate::Late) => self.copy(query).await.0,
             answer => answer,
@@ -285,7 +286,7 @@ impl Wire {
 
     /// Sends one copy to the node that has its first key: with others, if there is a patience that it goes by. One that
     /// was sent elsewhere did not run, so that sending it on is no second one.
-    async fn send(&self, query: Query<'_>, together: Option<&Patience>) -> Said {
+    async fn send(&self, query: &Query<'_>, together: Option<&Patience>) -> Said {
         let key = query.keys.first().copied().unwrap_or_default();
         let (mut to, mut asking) = (self.backend.node(key), false);
         let mut last = None;
@@ -310,15 +311,15 @@ impl Wire {
     }
 
     /// The same, to this node.
-    async fn send_to(&self, node: &Arc<Node>, query: Query<'_>, asking: bool, together: Option<&Patience>) -> Said {
-        let Query { script, keys, args, confirm, takes } = query;
+    async fn send_to(&self, node: &Arc<Node>, query: &Query<'_>, asking: bool, together: Option<&Patience>) -> Said {
+        let &Query { script, keys, args, confirm, takes } = query;
         let key = keys.first().copied().unwrap_or_default();
         if let Err(fate) = self.may_take(takes, node, key).await {
             return (Err(fate), None);
         }
         let _turn;
         if let Some(patience) = together.filter(|_| script.body.is_some() && confirm.is_none() && !asking) {
-            match self.groups.join(node, self.slot(key), &query, patience.abandoned.as_ref()) {
+            match self.groups.join(node, self.slot(key), query, patience.abandoned.as_ref()) {
                 Way::Alone(turn) => _turn = turn,
                 Way::Together(answer) => {
                     if let Ok(said) = answer.await {
@@ -422,7 +423,7 @@ mod tests {
         stub.tell([answer(1, 2), answer(1, 2)]);
         let (wire, patience) = (stub.wire(), patience());
         let grant = async || {
-            let query = Query { confirm, ..Query::new(&SCRIPT, &["key"], &[]) };
+            let query = &Query { confirm, ..Query::new(&SCRIPT, &["key"], &[]) };
             wire.grant(query, &patience).await.result.unwrap().status
         };
         assert_eq!(grant().await, Status::NotConfirmed(Short { acked: 1, wanted: 2 }));
@@ -461,9 +462,9 @@ mod tests {
         let stub = Stub::new();
         let (wire, patience) = (stub.wire(), patience());
         let alone = Some(Confirm::new(Replicas::AtLeast(1), Duration::from_secs(1)));
-        let calls = [None, None, alone, None].map(|confirm| {
-            wire.grant(Query { confirm, ..Query::new(TOGETHER, &["key", "channel"], &["owner", "1"]) }, &patience)
-        });
+        let queries = [None, None, alone, None]
+            .map(|confirm| Query { confirm, ..Query::new(TOGETHER, &["key", "channel"], &["owner", "1"]) });
+        let calls = queries.each_ref().map(|query| wire.grant(query, &patience));
         stub.tell([Ok((1, Vec::new())), Ok((1, vec![Item::Int(1), Item::Int(1)]))]);
         stub.close();
         let opens = async {
