@@ -176,11 +176,16 @@ pub(crate) fn current_field(client_id: &str) -> Arc<str> {
     task.map_or_else(|| field(client_id, &Owner::current()), |task| field_of_task(client_id, task))
 }
 
-/// A task that unlocks is often the one that locked: the last that this thread was asked for is kept, and room to write
-/// others in.
+/// What a thread keeps: the field that it was asked for last, and room to write others in.
+struct Last {
+    text: String,
+    field: Option<(Id, Arc<str>)>,
+}
+
+/// A task that unlocks is often the one that locked: the last that this thread was asked for is kept.
 fn field_of_task(client_id: &str, task: Id) -> Arc<str> {
     thread_local! {
-        static LAST: RefCell<(String, Option<(Id, Arc<str>)>)> = const { RefCell::new((String::new(), None)) };
+        static LAST: RefCell<Last> = const { RefCell::new(Last { text: String::new(), field: None }) };
     }
     let write = |text: &mut String| {
         text.clear();
@@ -188,11 +193,11 @@ fn field_of_task(client_id: &str, task: Id) -> Arc<str> {
         Arc::<str>::from(&**text)
     };
     let is_of = |field: &str| field.rsplit_once(':').is_some_and(|(client, _)| client == client_id);
-    let of_thread = |last: &RefCell<(String, Option<(Id, Arc<str>)>)>| {
-        let (text, last) = &mut *last.borrow_mut();
-        match last {
+    let of_thread = |last: &RefCell<Last>| {
+        let Last { text, field } = &mut *last.borrow_mut();
+        match field {
             Some((of, field)) if *of == task && is_of(field) => field.clone(),
-            last => last.insert((task, write(text))).1.clone(),
+            field => field.insert((task, write(text))).1.clone(),
         }
     };
     // Of a thread that ends nothing is kept.

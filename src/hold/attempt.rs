@@ -12,7 +12,7 @@ use crate::error::{LockError, LostReason, QueryError};
 use crate::hold::admit::admit_readers;
 use crate::hold::doubt::{is_to_be_tried_again, look, settle, wait_out, Rest};
 pub(crate) use crate::hold::entry::Wish;
-use crate::hold::entry::{Debts, Gate, Hold, Place};
+use crate::hold::entry::{count_text, Debts, Gate, Hold, Place};
 use crate::hold::run::{begins, own};
 use crate::hold::ticket::Ticket;
 use crate::waiting::wait::Tried;
@@ -186,30 +186,30 @@ impl Wish {
         }
         let others_wait = waiter.as_ref().is_some_and(|waiter| self.entry.line.turns.lock().has_others(waiter));
         let (keys, mark) = (&self.entry.line.keys, self.mark(others_wait && self.entry.hold().is_none()));
-        let (lease, count) = (millis(self.lease.duration()).to_string(), self.entry.count().to_string());
+        let (lease, count) = (millis(self.lease.duration()).to_string(), count_text(self.entry.count()));
         let asks = (self.kind.asks)(self.sibling.as_ref().map(|sibling| &*sibling.field), waiter.is_some());
-        let mut args: Vec<&str> = vec![&mark, &lease, &count];
-        args.extend(asks.as_deref());
-        let fence;
-        if self.kind.fenced {
-            fence = self.entry.fence();
-            args.extend([&*fence.0, fence.1]);
-        }
+        let fence = self.kind.fenced.then(|| self.entry.fence());
         let marker = self.vote.map(|_| self.engine.wire.backend.marker(BOOT, &keys.lock));
-        args.extend(marker.as_deref());
+        // What some kinds want besides.
+        let more: Vec<String> = asks.into_iter().chain(fence.into_iter().flatten()).chain(marker).collect();
+        let mut args: Vec<&str> = vec![&mark, &lease, &count];
+        args.extend(more.iter().map(|word| &**word));
         let script = self.vote.unwrap_or(self.kind.acquire);
         // Nothing moves the validity of a hold by less than confirms its others.
         let confirm = self.confirm.max(self.entry.hold().and_then(|hold| hold.leased.confirm()));
-        if let Err(why) = check(&*self.engine.wire.backend, &keys.lock, confirm).await {
-            return (Err(QueryError::Refused { name: self.name(), why }.into()), Some(gate));
+        let (keys, takes) = (keys.of(script.keys), self.entry.count() == 0);
+        let query = Query { script, keys: &keys, args: &args, confirm, takes };
+        if query.confirm.is_some() {
+            let checked = check(&*self.engine.wire.backend, query.key(), query.confirm).boxed();
+            if let Err(why) = checked.await {
+                return (Err(QueryError::Refused { name: self.name(), why }.into()), Some(gate));
+            }
         }
-        let takes = self.entry.count() == 0;
-        let query = Query { script, keys: &keys.of(script.keys), args: &args, confirm, takes };
         let mut called = self.engine.wire.grant(&query, patience).await;
         // It had more to tidy up than one call may (rule 12).
         while called.goes_on() && !patience.is_abandoned() && !self.engine.is_closing() {
             let doubt = called.doubt;
-            called = self.engine.wire.grant(&query, patience).await;
+            called = self.engine.wire.grant(&query, patience).boxed().await;
             called.doubt.merge(&doubt);
         }
         match &called.result {

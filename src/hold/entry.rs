@@ -2,6 +2,7 @@
 //! count is zero. Rules 2, 3 and 5 of docs/PROTOCOL.md.
 
 use std::any::Any;
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::iter;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -401,6 +402,15 @@ impl Forgotten {
     }
 }
 
+/// A count as scripts take it: those of most asks for no memory.
+pub(crate) fn count_text(count: u32) -> Cow<'static, str> {
+    match count {
+        0 => "0".into(),
+        1 => "1".into(),
+        count => count.to_string().into(),
+    }
+}
+
 impl Entry {
     pub(crate) fn new(line: Arc<Line>, field: Arc<str>) -> Self {
         let (gate, counts, waiting, outer_lost) =
@@ -454,9 +464,9 @@ impl Entry {
     }
 
     /// What a fencing acquire is told: the highest token seen here, and `1` where this hold has none and is to get one.
-    pub(crate) fn fence(&self) -> (String, &'static str) {
+    pub(crate) fn fence(&self) -> [String; 2] {
         let has_token = self.hold().is_some_and(|hold| hold.token() > 0);
-        (self.line.token().to_string(), if has_token { "" } else { "1" })
+        [self.line.token().to_string(), if has_token { "" } else { "1" }.to_owned()]
     }
 
     /// The hold that a guard's share is part of (`None`: that any bare one is), and the count before it is given back.
@@ -533,10 +543,10 @@ mod tests {
         let locks = crate::EmbeddedServer::new().connect();
         let lock = locks.fenced_lock("fenced");
         let entry = lock.line().unwrap().entry(&lock.field());
-        assert_eq!(entry.fence(), ("0".to_owned(), "1"));
+        assert_eq!(entry.fence(), ["0", "1"]);
         let guard = lock.guard().await.unwrap();
         let token = guard.token();
-        assert_eq!((entry.line.token(), entry.fence()), (token, (token.to_string(), "")));
+        assert_eq!((entry.line.token(), entry.fence()), (token, [token.to_string(), String::new()]));
         drop(guard);
     }
 

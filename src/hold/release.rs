@@ -4,6 +4,7 @@ use std::future::Future;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use futures::future::{ready, BoxFuture, Either, FutureExt, Ready};
 
@@ -14,7 +15,7 @@ use crate::base::janitor::say;
 use crate::engine::Engine;
 use crate::error::{LostReason, QueryError, UnlockError};
 use crate::hold::doubt::{owe, settle_args, wait_out, Rest};
-use crate::hold::entry::{Entry, Gate, Hold, Place, Wish};
+use crate::hold::entry::{count_text, Entry, Gate, Hold, Place, Wish};
 use crate::hold::run::{begins, go_on, may_go_on};
 use crate::hold::ticket::Ticket;
 use crate::lease::validity::Place as Where;
@@ -41,25 +42,38 @@ pub(crate) struct Release {
     pub(crate) done: bool,
 }
 
-/// Gives one share back, a guard's or (`None`) the last bare one, behind what its entry does at this moment. Once
-/// polled it is carried out: callers run it as carried work or in the janitor.
+/// Who gets what is given back.
+enum Next {
+    /// Nobody of this process: what `give_to_server` is told.
+    Server((bool, bool)),
+    /// The heir, whose gate is closed, by a script.
+    Heir(&'static Script, Gate),
+    /// Who has it already, without a script.
+    Given,
+}
+
+/// Gives one share back, a guard's with its hold or (`None`) the last bare one, behind what its entry does at this
+/// moment, and tries again through an outage of that length. Once polled it is carried out: callers run it as carried
+/// work or in the janitor.
 pub(crate) fn release(
     engine: Arc<Engine>,
     entry: Arc<Entry>,
-    share: Option<u64>,
-    patience: Patience,
+    guard: Option<(u64, Arc<Hold>)>,
+    outage: Duration,
 ) -> impl Future<Output = Result<(), UnlockError>> + Send + 'static {
-    let gate = in_line(&entry);
+    let (gate, began) = (in_line(&entry), engine.now());
     async move {
         let gate = gate.await;
+        let share = guard.as_ref().map(|(share, _)| *share);
+        let lost = |engine: &Engine| guard.as_ref().and_then(|(_, hold)| hold.leased.lost(engine.now()));
         let Some((hold, n)) = entry.has(share) else {
             engine.can_release()?;
-            return Err(not_held(&engine, &entry));
+            return Err(not_held(&engine, &entry).of_lost(lost(&engine)));
         };
-        let mut release = Release::new(engine, share, hold, n, patience);
+        let mut release = Release::new(engine, share, hold, n, Patience::new(began, outage));
         let given = release.give(gate).await;
         release.done = true;
-        given
+        given.map_err(|error| error.of_lost(lost(&release.engine)))
     }
 }
 
@@ -118,8 +132,18 @@ impl Release {
                 answer => Err(self.refused(&gate, &answer, false)),
             };
         }
+        match self.next(&gate, now) {
+            Next::Server(last) => self.give_to_server(gate, last).await,
+            // Boxed: only some kinds, and the first of a run, take a script for it.
+            Next::Heir(script, heir_gate) => self.give_to_heir(script, gate, heir_gate).boxed().await,
+            Next::Given => Ok(()),
+        }
+    }
+
+    /// Who gets it.
+    fn next(&mut self, gate: &Gate, now: Moment) -> Next {
         if self.n > 1 {
-            return self.give_to_server(gate, (false, false)).await;
+            return Next::Server((false, false));
         }
         self.engine.watchdog.forget(&self.hold.leased);
         // What is lost is not there to be handed over.
@@ -127,35 +151,27 @@ impl Release {
         let is_moving = self.hold.leased.place() == Where::Moving;
         let can_hand_over = self.hold.kind.hand_over.is_some() && !gate.may_have_more() && !is_lost && !is_moving;
         let (heir, last_of_run) = self.hold.entry.line.turns.lock().next(now, can_hand_over);
-        match heir {
-            Some(heir) => {
-                let heir_gate = heir.wish.entry.gate.clone().try_lock_owned().ok();
-                let heir_gate = heir_gate.filter(|gate| gate.release.is_past() && !gate.unanswered);
-                self.heir = Some(heir.clone());
-                match heir.wish.kind.hand_over.zip(heir_gate) {
-                    Some((_, heir_gate)) if may_go_on(&self.hold, &gate, &heir.wish, &heir_gate) => {
-                        let ticket = go_on(&self.hold, &heir);
-                        self.heir = None;
-                        ticket.hand_to(&heir);
-                        drop(heir_gate);
-                        self.hold.entry.leave(self.share);
-                        Ok(())
-                    }
-                    // Boxed: only some kinds, and the first of a run, take a script for it.
-                    Some((script, heir_gate)) => self.give_to_heir(script, gate, (&heir, heir_gate)).boxed().await,
-                    // The waiter is busy with an attempt of its own, or copies of its last release may still end a new
-                    // hold.
-                    None => {
-                        self.disinherit();
-                        self.give_to_server(gate, (false, false)).await
-                    }
-                }
-            }
-            None => {
-                let own = last_of_run && self.engine.channels.drain(&self.hold.entry.line.keys.channel);
-                self.give_to_server(gate, (last_of_run, own)).await
-            }
+        let Some(heir) = heir else {
+            let own = last_of_run && self.engine.channels.drain(&self.hold.entry.line.keys.channel);
+            return Next::Server((last_of_run, own));
+        };
+        let heir_gate = heir.wish.entry.gate.clone().try_lock_owned().ok();
+        let heir_gate = heir_gate.filter(|gate| gate.release.is_past() && !gate.unanswered);
+        self.heir = Some(heir.clone());
+        let Some((script, heir_gate)) = heir.wish.kind.hand_over.zip(heir_gate) else {
+            // The waiter is busy with an attempt of its own, or copies of its last release may still end a new hold.
+            self.disinherit();
+            return Next::Server((false, false));
+        };
+        if !may_go_on(&self.hold, gate, &heir.wish, &heir_gate) {
+            return Next::Heir(script, heir_gate);
         }
+        let ticket = go_on(&self.hold, &heir);
+        self.heir = None;
+        ticket.hand_to(&heir);
+        drop(heir_gate);
+        self.hold.entry.leave(self.share);
+        Next::Given
     }
 
     /// The hand-over did not happen.
@@ -168,22 +184,23 @@ impl Release {
     /// `last`: whether it is the last of a run, and whether our own message is heard here.
     pub(crate) async fn give_to_server(&self, mut gate: Gate, last: (bool, bool)) -> Result<(), UnlockError> {
         let Self { engine, hold, .. } = self;
-        let keys = &hold.entry.line.keys;
-        let (lease, n, left);
+        let (lease, count);
         let (mark, other) = hold.leased.marks();
         let (script, args) = match (other, hold.runs) {
             // All that it has is one, of either.
             (Some(other), Some(Runs::Field { release, .. })) => (release, vec![&**mark, &**other]),
             _ if gate.may_have_more() => {
-                left = (self.n - 1).to_string();
-                (hold.kind.settle, settle_args(hold.kind, &hold.entry, mark, &left))
+                count = count_text(self.n - 1);
+                (hold.kind.settle, settle_args(hold.kind, &hold.entry, mark, &count))
             }
             _ => {
-                (lease, n) = (hold.leased.lease_millis(), self.n.to_string());
-                (hold.kind.release, vec![&**mark, &*lease, &*n])
+                (lease, count) = (hold.leased.lease_millis(), count_text(self.n));
+                (hold.kind.release, vec![&**mark, &*lease, &*count])
             }
         };
-        let called = engine.wire.call(script, &keys.of(script.keys), &args, &self.patience).await;
+        let keys = hold.entry.line.keys.of(script.keys);
+        let query = Query::new(script, &keys, &args);
+        let called = engine.wire.grant(&query, &self.patience).await;
         owe(engine, &hold.entry, &mut gate, &called.doubt);
         match called.result {
             Ok(answer) if matches!(answer.status, Status::Done | Status::Busy) => {
@@ -217,8 +234,9 @@ impl Release {
         &mut self,
         script: &'static Script,
         mut gate: Gate,
-        (heir, mut heir_gate): (&Arc<Place>, Gate),
+        mut heir_gate: Gate,
     ) -> Result<(), UnlockError> {
+        let Some(heir) = self.heir.clone() else { return self.give_to_server(gate, (false, false)).await };
         let Wish { entry: heir_entry, kind, lease, .. } = &*heir.wish;
         let ms = millis(lease.duration()).to_string();
         let keys = self.hold.entry.line.keys.of(script.keys);
@@ -240,7 +258,7 @@ impl Release {
                 begins(&ticket);
                 self.heir = None;
                 // While the gate is closed: an attempt of the waiter's own that waits there finds the ticket.
-                ticket.hand_to(heir);
+                ticket.hand_to(&heir);
                 drop(heir_gate);
                 self.hold.entry.leave(self.share);
                 self.look_after_copies(&gate);
@@ -342,28 +360,26 @@ impl Ticket {
     /// From here on the owner's next acquisition comes after this release, whoever carries it out. Where it is on its
     /// way back already, only that is waited for.
     pub(crate) fn release(&self) -> BoxFuture<'static, Result<(), UnlockError>> {
-        self.release_within(self.engine.patience())
+        self.release_within(self.engine.settings.outage_limit)
     }
 
-    fn release_within(&self, patience: Patience) -> BoxFuture<'static, Result<(), UnlockError>> {
+    fn release_within(&self, outage: Duration) -> BoxFuture<'static, Result<(), UnlockError>> {
         let is_first = self.armed.swap(false, Ordering::AcqRel);
         if is_first {
             self.hold.entry.leaving(self.share);
         }
-        let (engine, hold) = (self.engine.clone(), self.hold.clone());
-        let entry = &self.hold.entry;
-        let given = if is_first {
-            release(engine.clone(), entry.clone(), Some(self.share), patience).left_future()
+        let (engine, hold, entry) = (self.engine.clone(), self.hold.clone(), &self.hold.entry);
+        let work = if is_first {
+            release(engine, entry.clone(), Some((self.share, hold)), outage).boxed()
         } else {
-            let (engine, hold, gate) = (engine.clone(), hold.clone(), in_line(entry));
-            let given = async move {
+            let gate = in_line(entry);
+            let waits = async move {
                 drop(gate.await);
-                Err(not_held(&engine, &hold.entry))
+                Err(not_held(&engine, &hold.entry).of_lost(hold.leased.lost(engine.now())))
             };
-            given.right_future()
+            waits.boxed()
         };
-        let work = given.map(move |given| given.map_err(|error| error.of_lost(hold.leased.lost(engine.now()))));
-        releasing([&entry.line.keys.name, &entry.field], work.boxed())
+        releasing([&entry.line.keys.name, &entry.field], work)
     }
 
     /// Dropped without a word: the janitor gives it back. `false`: it is on its way back already, or kept.
@@ -371,7 +387,7 @@ impl Ticket {
         let is_armed = self.armed.load(Ordering::Acquire);
         if is_armed {
             // Not answered, it is tried again until it is.
-            let work = self.release_within(self.engine.brief());
+            let work = self.release_within(self.engine.settings.command_timeout);
             self.engine.janitor.finish(async move {
                 if let Err(error) = work.await {
                     say(|| tracing::debug!(target: "lockson", %error, "a dropped guard could not give its hold back"));

@@ -128,6 +128,13 @@ pub(crate) trait Observer: Send + Sync {
     fn lapsed(self: Arc<Self>) {}
 }
 
+/// Those who are told of a lease: mostly one, for whom no memory is asked for.
+#[derive(Clone, Default)]
+struct Observers {
+    first: Option<Weak<dyn Observer>>,
+    others: Vec<Weak<dyn Observer>>,
+}
+
 /// A lease: what the watchdog looks after, and how long it is valid.
 pub(crate) struct Leased {
     /// Tells one of a process from every other. Its first share has the same number.
@@ -148,8 +155,7 @@ pub(crate) struct Leased {
     validity: Mutex<Validity>,
     /// Rung when the validity changes.
     pub(crate) changed: Notify,
-    /// Mostly one, which asks for no memory.
-    observers: Mutex<(Option<Weak<dyn Observer>>, Vec<Weak<dyn Observer>>)>,
+    observers: Mutex<Observers>,
     /// Whether the long bare hold was reported.
     pub(crate) reported: AtomicBool,
     /// Whether its loss was.
@@ -314,7 +320,7 @@ impl Leased {
 
     /// Tells this one what becomes of it.
     pub(crate) fn tell(&self, observer: Weak<impl Observer + 'static>) {
-        let (first, others) = &mut *self.observers.lock();
+        let Observers { first, others } = &mut *self.observers.lock();
         others.retain(|other| other.strong_count() > 0);
         match first {
             Some(first) if first.strong_count() > 0 => others.push(observer),
@@ -324,7 +330,7 @@ impl Leased {
 
     /// (Not under the lock: what they do may ask for it.)
     fn observers(&self) -> impl Iterator<Item = Arc<dyn Observer>> {
-        let (first, others) = self.observers.lock().clone();
+        let Observers { first, others } = self.observers.lock().clone();
         first.into_iter().chain(others).filter_map(|observer| observer.upgrade())
     }
 
@@ -652,7 +658,7 @@ mod tests {
         for _ in 0..3 {
             hold.tell(Arc::downgrade(&Arc::new(Someone)));
         }
-        let others = hold.observers.lock().1.len();
+        let others = hold.observers.lock().others.len();
         assert_eq!((others, hold.observers().count()), (1, 1));
     }
 

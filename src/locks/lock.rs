@@ -268,7 +268,7 @@ impl<K: Kind> Lock<K> {
         if entry.count() == 0 {
             return Err(crate::hold::release::not_held(engine, &entry));
         }
-        let work = release(engine.clone(), entry.clone(), None, engine.patience()).boxed();
+        let work = release(engine.clone(), entry.clone(), None, engine.settings.outage_limit).boxed();
         engine.janitor.carry_out(releasing([&line.keys.name, &entry.field], work)).await
     }
 

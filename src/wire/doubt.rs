@@ -1,12 +1,13 @@
 //! Copies of calls: how one is sent and its answer read; and those without an answer, until when they may run. Rules 6
 //! and 24 of docs/PROTOCOL.md.
 
+use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backend::node::Node;
-use crate::backend::{Call, Fate, Item, Script};
+use crate::backend::{Call, Fate, Item, Outcome, Script};
 use crate::base::clock::{millis, Clock, Moment, ServerTime};
 use crate::base::config::Confirm;
 use crate::base::janitor::say;
@@ -48,6 +49,11 @@ impl<'a> Query<'a> {
     pub(crate) fn new(script: &'static Script, keys: &'a [&'a str], args: &'a [&'a str]) -> Self {
         Self { script, keys, args, confirm: None, takes: false }
     }
+
+    /// Where it goes.
+    pub(crate) fn key(&self) -> &'a str {
+        self.keys.first().copied().unwrap_or_default()
+    }
 }
 
 /// What numbers copies, and says until when each may run.
@@ -84,28 +90,38 @@ impl Copies {
         node.time_at(moment).saturating_add(millis(self.command_timeout))
     }
 
-    /// Sends a copy, and reads its answer.
-    pub(super) async fn ask(
-        &self,
-        sent: &Sent,
+    /// Sends a copy, and reads its answer. (No `async fn`: that would have room for what it is given twice.)
+    pub(super) fn ask<'a>(
+        &'a self,
+        sent: &'a Sent,
         script: &'static Script,
-        names: &[&str],
-        args: &[&str],
+        names: &'a [&'a str],
+        args: &'a [&'a str],
         asking: bool,
-    ) -> Result<Answer, Fate> {
-        let &Sent { ref node, at, nonce, not_after, confirm } = sent;
-        let confirm = confirm.map(|(confirm, wanted)| (wanted, millis(confirm.within)));
-        let call = Call { script, names, nonce, not_after, args, in_full: false, asking, confirm };
-        let outcome = node.link.call(call);
-        // One that waits for replicas says nothing of a server that is slow.
-        if confirm.is_none() {
-            node.asked(at);
-        }
-        let outcome = match outcome.await {
-            // It proves that nothing ran.
-            Err(Fate::UnknownScript) => node.link.call(Call { in_full: true, ..call }).await,
-            outcome => outcome,
+    ) -> impl Future<Output = Result<Answer, Fate>> + Send + 'a {
+        let call = move |in_full: bool| {
+            let &Sent { ref node, nonce, not_after, confirm, .. } = sent;
+            let confirm = confirm.map(|(confirm, wanted)| (wanted, millis(confirm.within)));
+            node.link.call(Call { script, names, nonce, not_after, args, in_full, asking, confirm })
         };
+        async move {
+            let outcome = call(false);
+            // One that waits for replicas says nothing of a server that is slow.
+            if sent.confirm.is_none() {
+                sent.node.asked(sent.at);
+            }
+            let outcome = match outcome.await {
+                // It proves that nothing ran.
+                Err(Fate::UnknownScript) => call(true).await,
+                outcome => outcome,
+            };
+            self.heard(script.name, sent, outcome)
+        }
+    }
+
+    /// Reads what came of a copy.
+    fn heard(&self, script: &'static str, sent: &Sent, outcome: Outcome) -> Result<Answer, Fate> {
+        let &Sent { ref node, at, .. } = sent;
         if matches!(outcome, Err(Fate::Refused(_) | Fate::UnknownScript | Fate::Moved(_) | Fate::Ask(_))) {
             node.spoke();
         }
@@ -113,9 +129,9 @@ impl Copies {
         if matches!(outcome, Err(Fate::Doubtful(_))) && !node.heard_since(at) {
             node.asked(at);
         }
-        let read = outcome.and_then(|items| self.read(script.name, items, sent));
+        let read = outcome.and_then(|items| self.read(script, items, sent));
         let heard = || if read.is_ok() { node.heard() } else { self.clock.now() };
-        asked(script.name, read.as_ref().map_or_else(Fate::label, |_| "answered"), || heard().since(at));
+        asked(script, read.as_ref().map_or_else(Fate::label, |_| "answered"), || heard().since(at));
         read
     }
 

@@ -102,9 +102,11 @@ impl Drop for Turn {
 /// A copy that waits for its group.
 struct Waiting {
     script: &'static Script,
-    /// The body, the channel and the arguments, each in a line, as lua/group.lua reads them; and in the last its key.
+    /// The body, the channel and the arguments, each in a line, as lua/group.lua reads them; and behind them its key.
     /// None has a new line in it, as names, labels and owners have no control characters.
     text: String,
+    /// Where the key begins.
+    key: usize,
     args: usize,
     /// Whether it has a channel.
     announces: bool,
@@ -119,26 +121,29 @@ impl Waiting {
         let lengths = query.args.iter().map(|arg| arg.len()).sum::<usize>() + channel.len() + key.len();
         let mut text = String::with_capacity(lengths + LINES);
         text.push_str(query.script.body.unwrap_or_default());
-        let args = query.args.iter().copied().chain(iter::repeat("")).take(ARGS);
-        for word in iter::once(channel).chain(args).chain([key]) {
+        text.push('\n');
+        text.push_str(channel);
+        for at in 0..ARGS {
             text.push('\n');
-            text.push_str(word);
+            text.push_str(query.args.get(at).copied().unwrap_or_default());
         }
+        let begins = text.len();
+        text.push_str(key);
         let (args, announces) = (query.args.len(), !channel.is_empty());
-        Self { script: query.script, text, args, announces, abandoned: abandoned.cloned(), said }
+        Self { script: query.script, text, key: begins, args, announces, abandoned: abandoned.cloned(), said }
     }
 
     /// What is of it in ARGV, and its key.
     fn words(&self) -> (&str, &str) {
-        self.text.rsplit_once('\n').unwrap_or_default()
+        self.text.split_at_checked(self.key).unwrap_or_default()
     }
 
     fn args(&self) -> impl Iterator<Item = &str> {
-        self.text.split('\n').skip(2).take(self.args)
+        self.words().0.split('\n').skip(2).take(self.args)
     }
 
     fn channel(&self) -> Option<&str> {
-        self.text.split('\n').nth(1).filter(|_| self.announces)
+        self.words().0.split('\n').nth(1).filter(|_| self.announces)
     }
 
     /// Nobody waits for it any more.
@@ -632,8 +637,8 @@ mod tests {
         let first = alone(&groups, &stub);
         let nonce = groups.copies.numbers(1) + 1;
         let lines = ["1 NONCE 0 a value", "3 NONCE 0", "7 NONCE 0 NOPERM no right", "7 NONCE 0 what else", "9 NONCE 0"];
-        let lines = lines.iter().map(|line| Item::Text(line.replace("NONCE", &nonce.to_string())));
-        stub.tell([Ok((1, lines.collect()))]);
+        let lines = lines.join("\n").replace("NONCE", &nonce.to_string());
+        stub.tell([Ok((1, vec![Item::Text(lines)]))]);
         let said = join_all(joined(&groups, &stub, 5)).await;
         let mut said = said.into_iter().map(|said| said.unwrap().0);
         let done = said.next().unwrap().unwrap();

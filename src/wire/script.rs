@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::OptionFuture;
+use futures::future::{FutureExt, OptionFuture};
 
 use crate::backend::node::Node;
 pub(crate) use crate::backend::Fate;
@@ -182,60 +182,70 @@ impl Wire {
         async move { self.grant(&query, patience).await }
     }
 
-    /// The same, of what may have to be confirmed. Only here is anything sent again.
-    pub(crate) async fn grant(&self, query: &Query<'_>, patience: &Patience) -> Called {
+    /// The same, of what may have to be confirmed. Only here is anything sent again. (No `async fn`, here and below:
+    /// each would have room for what it is given twice.)
+    pub(crate) fn grant<'a>(
+        &'a self,
+        query: &'a Query<'a>,
+        patience: &'a Patience,
+    ) -> impl Future<Output = Called> + Send + 'a {
         let began = self.clock.now();
-        let (mut doubt, mut first_doubt) = (Doubt::default(), Doubt::default());
-        let (mut pause, mut changes) = (FIRST_PAUSE, None);
-        let mut late: Option<Arc<Node>> = None;
-        let mut is_recounted = false;
-        loop {
-            // What may have run in a group goes alone from here on: it may be what the group met with.
-            let (answer, sent) = self.send(query, doubt.is_empty().then_some(patience)).await;
-            let longest = if matches!(answer, Err(Fate::ClusterDown(_))) { LONGEST_PAUSE_DOWN } else { LONGEST_PAUSE };
-            let why = match (answer, &sent) {
-                // There are more replicas than was known, so too few of them were waited for: once.
-                (Ok(answer), Some(Sent { confirm: Some((_, asked)), .. }))
-                    if !is_recounted && answer.is_short_of(*asked) && !self.is_over(patience, began, sent.as_ref()) =>
-                {
-                    is_recounted = true;
-                    continue;
-                }
-                (Ok(answer), _) => return Called { result: Ok(answer), doubt },
-                (Err(Fate::Refused(why)), _) => return Called { result: Err(Fault::Refused(why)), doubt },
-                // It wrote nothing, and now that node's clock is known: once, that costs no patience.
-                (Err(Fate::Late), Some(Sent { node, .. }))
-                    if !late.as_ref().is_some_and(|late| Arc::ptr_eq(late, node))
-                        && !overslept(patience, began, &first_doubt) =>
-                {
-                    late = Some(node.clone());
-                    continue;
-                }
-                (Err(Fate::Late), _) => "this client's idea of the server's clock was behind".to_owned(),
-                (Err(Fate::UnknownScript), _) => {
-                    let why = Refused::Other("the server does not keep scripts".to_owned());
-                    return Called { result: Err(Fault::Refused(why)), doubt };
-                }
-                (Err(Fate::NotSent(why) | Fate::TryAgain(why) | Fate::ClusterDown(why)), _) => why,
-                (Err(Fate::Moved(why) | Fate::Ask(why)), _) => why,
-                (Err(Fate::Doubtful(why)), sent) => {
-                    doubt.merge(&sent.as_ref().map(Sent::doubt).unwrap_or_default());
-                    if patience.one_copy {
-                        return Called { result: Err(Fault::Unreachable(why)), doubt };
+        async move {
+            let (mut doubt, mut first_doubt) = (Doubt::default(), Doubt::default());
+            let (mut pause, mut changes) = (FIRST_PAUSE, None);
+            let mut late: Option<Arc<Node>> = None;
+            let mut is_recounted = false;
+            loop {
+                // What may have run in a group goes alone from here on: it may be what the group met with.
+                let (answer, sent) = self.send(query, doubt.is_empty().then_some(patience)).await;
+                let longest =
+                    if matches!(answer, Err(Fate::ClusterDown(_))) { LONGEST_PAUSE_DOWN } else { LONGEST_PAUSE };
+                let why = match (answer, &sent) {
+                    // There are more replicas than was known, so too few of them were waited for: once.
+                    (Ok(answer), Some(Sent { confirm: Some((_, asked)), .. }))
+                        if !is_recounted
+                            && answer.is_short_of(*asked)
+                            && !self.is_over(patience, began, sent.as_ref()) =>
+                    {
+                        is_recounted = true;
+                        continue;
                     }
-                    why
+                    (Ok(answer), _) => return Called { result: Ok(answer), doubt },
+                    (Err(Fate::Refused(why)), _) => return Called { result: Err(Fault::Refused(why)), doubt },
+                    // It wrote nothing, and now that node's clock is known: once, that costs no patience.
+                    (Err(Fate::Late), Some(Sent { node, .. }))
+                        if !late.as_ref().is_some_and(|late| Arc::ptr_eq(late, node))
+                            && !overslept(patience, began, &first_doubt) =>
+                    {
+                        late = Some(node.clone());
+                        continue;
+                    }
+                    (Err(Fate::Late), _) => "this client's idea of the server's clock was behind".to_owned(),
+                    (Err(Fate::UnknownScript), _) => {
+                        let why = Refused::Other("the server does not keep scripts".to_owned());
+                        return Called { result: Err(Fault::Refused(why)), doubt };
+                    }
+                    (Err(Fate::NotSent(why) | Fate::TryAgain(why) | Fate::ClusterDown(why)), _) => why,
+                    (Err(Fate::Moved(why) | Fate::Ask(why)), _) => why,
+                    (Err(Fate::Doubtful(why)), sent) => {
+                        doubt.merge(&sent.as_ref().map(Sent::doubt).unwrap_or_default());
+                        if patience.one_copy {
+                            return Called { result: Err(Fault::Unreachable(why)), doubt };
+                        }
+                        why
+                    }
+                };
+                if first_doubt.is_empty() {
+                    first_doubt.merge(&doubt);
                 }
-            };
-            if first_doubt.is_empty() {
-                first_doubt.merge(&doubt);
-            }
-            if self.is_over(patience, began, sent.as_ref()) || overslept(patience, began, &first_doubt) {
-                return Called { result: Err(Fault::Unreachable(why)), doubt };
-            }
-            let changes = changes.get_or_insert_with(|| self.backend.changes());
-            pause = self.pause(pause.min(longest), changes).await;
-            if self.is_over(patience, began, sent.as_ref()) {
-                return Called { result: Err(Fault::Unreachable(why)), doubt };
+                if self.is_over(patience, began, sent.as_ref()) || overslept(patience, began, &first_doubt) {
+                    return Called { result: Err(Fault::Unreachable(why)), doubt };
+                }
+                let changes = changes.get_or_insert_with(|| self.backend.changes());
+                pause = self.pause(pause.min(longest), changes).await;
+                if self.is_over(patience, began, sent.as_ref()) {
+                    return Called { result: Err(Fault::Unreachable(why)), doubt };
+                }
             }
         }
     }
@@ -287,55 +297,83 @@ impl Wire {
     /// Sends one copy to the node that has its first key: with others, if there is a patience that it goes by. One that
     /// was sent elsewhere did not run, so that sending it on is no second one.
     async fn send(&self, query: &Query<'_>, together: Option<&Patience>) -> Said {
-        let key = query.keys.first().copied().unwrap_or_default();
-        let (mut to, mut asking) = (self.backend.node(key), false);
-        let mut last = None;
-        for _ in 0..=REDIRECTIONS {
-            let node = match to {
-                Ok(node) => node,
-                Err(fate) => return (Err(fate), last),
-            };
-            let (answer, sent) = self.send_to(&node, query, asking, together).await;
-            match answer {
-                Err(Fate::Moved(address)) => (to, asking) = (self.backend.moved(key, &address, &node), false),
-                Err(Fate::Ask(address)) => (to, asking) = (self.backend.asked(&address, &node), true),
+        let node = match self.backend.node(query.key()) {
+            Ok(node) => node,
+            Err(fate) => return (Err(fate), None),
+        };
+        let sent_on = match self.send_to(&node, query, false, together).await {
+            // It is rare, so it takes no room in every call.
+            (Err(fate @ (Fate::Moved(_) | Fate::Ask(_) | Fate::Refused(Refused::ReadOnly))), sent) => {
+                self.send_on(query, together, node, (Err(fate), sent)).boxed()
+            }
+            said => return said,
+        };
+        sent_on.await
+    }
+
+    /// Sends on what this node said that it has not.
+    async fn send_on(
+        &self,
+        query: &Query<'_>,
+        together: Option<&Patience>,
+        mut node: Arc<Node>,
+        (mut answer, mut last): Said,
+    ) -> Said {
+        for left in (0..=REDIRECTIONS).rev() {
+            let (to, asking) = match answer {
+                Err(Fate::Moved(address)) => (self.backend.moved(query.key(), &address, &node), false),
+                Err(Fate::Ask(address)) => (self.backend.asked(&address, &node), true),
                 Err(Fate::Refused(Refused::ReadOnly)) if self.backend.demoted(&node) => {
                     let why = format!("{} is a read-only replica", node.address);
-                    return (Err(Fate::NotSent(why)), sent.or(last));
+                    return (Err(Fate::NotSent(why)), last);
                 }
-                answer => return (answer, sent.or(last)),
-            }
-            last = sent.or(last);
+                answer => return (answer, last),
+            };
+            node = match to {
+                Ok(node) if left > 0 => node,
+                Ok(_) => break,
+                Err(fate) => return (Err(fate), last),
+            };
+            let said = self.send_to(&node, query, asking, together).await;
+            (answer, last) = (said.0, said.1.or(last));
         }
         (Err(Fate::NotSent("it was sent on too often: the cluster is changing".to_owned())), last)
     }
 
     /// The same, to this node.
-    async fn send_to(&self, node: &Arc<Node>, query: &Query<'_>, asking: bool, together: Option<&Patience>) -> Said {
-        let &Query { script, keys, args, confirm, takes } = query;
-        let key = keys.first().copied().unwrap_or_default();
-        if let Err(fate) = self.may_take(takes, node, key).await {
-            return (Err(fate), None);
-        }
-        let _turn;
-        if let Some(patience) = together.filter(|_| script.body.is_some() && confirm.is_none() && !asking) {
-            match self.groups.join(node, self.slot(key), query, patience.abandoned.as_ref()) {
-                Way::Alone(turn) => _turn = turn,
-                Way::Together(answer) => {
-                    if let Ok(said) = answer.await {
-                        return said;
+    fn send_to<'a>(
+        &'a self,
+        node: &'a Arc<Node>,
+        query: &'a Query<'a>,
+        asking: bool,
+        together: Option<&'a Patience>,
+    ) -> impl Future<Output = Said> + Send + 'a {
+        let may_join = query.script.body.is_some() && query.confirm.is_none() && !asking;
+        let together = together.filter(|_| may_join);
+        async move {
+            if let Err(fate) = self.may_take(query.takes, node, query.key()).await {
+                return (Err(fate), None);
+            }
+            let _turn;
+            if let Some(patience) = together {
+                match self.groups.join(node, self.slot(query.key()), query, patience.abandoned.as_ref()) {
+                    Way::Alone(turn) => _turn = turn,
+                    Way::Together(answer) => {
+                        if let Ok(said) = answer.await {
+                            return said;
+                        }
                     }
                 }
             }
+            let wanted = OptionFuture::from(query.confirm.map(|confirm| wanted(&*self.backend, node, confirm)));
+            let confirm = match wanted.await.transpose() {
+                Ok(wanted) => query.confirm.zip(wanted),
+                Err(fate) => return (Err(fate), None),
+            };
+            let sent = self.copies().begin(node, confirm);
+            let answer = self.copies().ask(&sent, query.script, query.keys, query.args, asking).await;
+            (answer, Some(sent))
         }
-        let wanted = OptionFuture::from(confirm.map(|confirm| wanted(&*self.backend, node, confirm)));
-        let confirm = match wanted.await.transpose() {
-            Ok(wanted) => confirm.zip(wanted),
-            Err(fate) => return (Err(fate), None),
-        };
-        let sent = self.copies().begin(node, confirm);
-        let answer = self.copies().ask(&sent, script, keys, args, asking).await;
-        (answer, Some(sent))
     }
 
     /// Between a half and the whole of a pause, so that clients drift apart. By chance that a simulation can replay.
