@@ -183,7 +183,8 @@ impl Wire {
     }
 
     /// The same, of what may have to be confirmed. Only here is anything sent again. (No `async fn`, here and below:
-    /// each would have room for what it is given twice.)
+    /// each would have room for what it is given twice. Inlined, or it would be moved to where it is awaited.)
+    #[inline]
     pub(crate) fn grant<'a>(
         &'a self,
         query: &'a Query<'a>,
@@ -341,6 +342,7 @@ impl Wire {
     }
 
     /// The same, to this node.
+    #[inline]
     fn send_to<'a>(
         &'a self,
         node: &'a Arc<Node>,
