@@ -19,7 +19,8 @@ use crate::hold::attempt::Wish;
 use crate::hold::entry::{Entry, Hold};
 use crate::hold::release::not_held;
 use crate::hold::ticket::Ticket;
-use crate::lease::validity::{until_lost, Lease, Observer, Standing};
+use crate::lease::observer::Observer;
+use crate::lease::validity::{until_lost, Lease, Standing};
 use crate::waiting::wait::Tried;
 use crate::wire::life::Trust;
 

@@ -1,4 +1,4 @@
-//! Giving a hold back: to the next in line, or to the server. A ticket that is dropped gives itself back.
+//! Giving a hold back: to the next in line, or to the server.
 
 use std::future::Future;
 use std::sync::atomic::Ordering;
@@ -11,15 +11,12 @@ use futures::future::{ready, BoxFuture, Either, FutureExt, Ready};
 use crate::backend::Script;
 use crate::base::clock::{millis, Moment};
 use crate::base::config::SHORTEST_LEASE;
-use crate::base::janitor::say;
 use crate::engine::Engine;
 use crate::error::{LostReason, QueryError, UnlockError};
 use crate::hold::doubt::{owe, settle_args, wait_out, Rest};
-use crate::hold::entry::{count_text, Entry, Gate, Hold, Place, Wish};
+use crate::hold::entry::{count_text, Entry, Gate, Hold, Place, Ticket, Wish};
 use crate::hold::run::{begins, go_on, may_go_on};
-use crate::hold::ticket::Ticket;
 use crate::lease::validity::Place as Where;
-use crate::spans::releasing;
 use crate::wire::reply::{Answer, Status};
 use crate::wire::script::{Fault, Patience, Query};
 use crate::wire::table::Runs;
@@ -79,7 +76,7 @@ pub(crate) fn release(
 
 /// A place in the line of an entry's gate, at once: without it a loop that takes the lock and drops the guard would
 /// enter its own hold again and again, and nobody else would get it.
-fn in_line(entry: &Entry) -> Either<Ready<Gate>, BoxFuture<'static, Gate>> {
+pub(crate) fn in_line(entry: &Entry) -> Either<Ready<Gate>, BoxFuture<'static, Gate>> {
     if let Ok(gate) = entry.gate.clone().try_lock_owned() {
         return ready(gate).left_future();
     }
@@ -354,54 +351,6 @@ async fn leave_until(
     let called = engine.wire.call(script, &keys, &[&**hold.leased.mark(), &ms], patience).await;
     owe(engine, &hold.entry, gate, &called.doubt);
     called.result
-}
-
-impl Ticket {
-    /// From here on the owner's next acquisition comes after this release, whoever carries it out. Where it is on its
-    /// way back already, only that is waited for.
-    pub(crate) fn release(&self) -> BoxFuture<'static, Result<(), UnlockError>> {
-        self.release_within(self.engine.settings.outage_limit)
-    }
-
-    fn release_within(&self, outage: Duration) -> BoxFuture<'static, Result<(), UnlockError>> {
-        let is_first = self.armed.swap(false, Ordering::AcqRel);
-        if is_first {
-            self.hold.entry.leaving(self.share);
-        }
-        let (engine, hold, entry) = (self.engine.clone(), self.hold.clone(), &self.hold.entry);
-        let work = if is_first {
-            release(engine, entry.clone(), Some((self.share, hold)), outage).boxed()
-        } else {
-            let gate = in_line(entry);
-            let waits = async move {
-                drop(gate.await);
-                Err(not_held(&engine, &hold.entry).of_lost(hold.leased.lost(engine.now())))
-            };
-            waits.boxed()
-        };
-        releasing([&entry.line.keys.name, &entry.field], work)
-    }
-
-    /// Dropped without a word: the janitor gives it back. `false`: it is on its way back already, or kept.
-    pub(crate) fn give_up(&self) -> bool {
-        let is_armed = self.armed.load(Ordering::Acquire);
-        if is_armed {
-            // Not answered, it is tried again until it is.
-            let work = self.release_within(self.engine.settings.command_timeout);
-            self.engine.janitor.finish(async move {
-                if let Err(error) = work.await {
-                    say(|| tracing::debug!(target: "lockson", %error, "a dropped guard could not give its hold back"));
-                }
-            });
-        }
-        is_armed
-    }
-}
-
-impl Drop for Ticket {
-    fn drop(&mut self) {
-        self.give_up();
-    }
 }
 
 /// Ends whatever an entry holds, however often, and what it is about to hold: behind the call that is under way.

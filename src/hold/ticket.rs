@@ -1,15 +1,21 @@
-//! A confirmed acquisition: how it becomes a hold, and who answers for it. How it is given back stands in release.rs.
+//! A confirmed acquisition, and who answers for it: dropped, it gives itself back, as release.rs says how.
 
+use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::{BoxFuture, FutureExt};
+
+use crate::base::janitor::say;
 use crate::base::owner::Owner;
-use crate::error::{in_runtime, HoldError, LockError, LostReason, QueryError};
+use crate::error::{in_runtime, HoldError, LockError, LostReason, QueryError, UnlockError};
 use crate::hold::doubt::{owe, wait_out};
 pub(crate) use crate::hold::entry::Ticket;
 use crate::hold::entry::{Gate, Place};
+use crate::hold::release::{in_line, not_held, release};
 use crate::hold::run::own;
 use crate::lease::validity::{Lease, Standing};
+use crate::spans::releasing;
 use crate::waiting::waiters::Mail;
 use crate::wire::confirm::Short;
 use crate::wire::reply::Status;
@@ -118,5 +124,53 @@ impl Ticket {
             _ => self.refused(),
         }
         Ok(self.hold.leased.check(engine.now())?)
+    }
+}
+
+impl Ticket {
+    /// From here on the owner's next acquisition comes after this release, whoever carries it out. Where it is on its
+    /// way back already, only that is waited for.
+    pub(crate) fn release(&self) -> BoxFuture<'static, Result<(), UnlockError>> {
+        self.release_within(self.engine.settings.outage_limit)
+    }
+
+    fn release_within(&self, outage: Duration) -> BoxFuture<'static, Result<(), UnlockError>> {
+        let is_first = self.armed.swap(false, Ordering::AcqRel);
+        if is_first {
+            self.hold.entry.leaving(self.share);
+        }
+        let (engine, hold, entry) = (self.engine.clone(), self.hold.clone(), &self.hold.entry);
+        let work = if is_first {
+            release(engine, entry.clone(), Some((self.share, hold)), outage).boxed()
+        } else {
+            let gate = in_line(entry);
+            let waits = async move {
+                drop(gate.await);
+                Err(not_held(&engine, &hold.entry).of_lost(hold.leased.lost(engine.now())))
+            };
+            waits.boxed()
+        };
+        releasing([&entry.line.keys.name, &entry.field], work)
+    }
+
+    /// Dropped without a word: the janitor gives it back. `false`: it is on its way back already, or kept.
+    pub(crate) fn give_up(&self) -> bool {
+        let is_armed = self.armed.load(Ordering::Acquire);
+        if is_armed {
+            // Not answered, it is tried again until it is.
+            let work = self.release_within(self.engine.settings.command_timeout);
+            self.engine.janitor.finish(async move {
+                if let Err(error) = work.await {
+                    say(|| tracing::debug!(target: "lockson", %error, "a dropped guard could not give its hold back"));
+                }
+            });
+        }
+        is_armed
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.give_up();
     }
 }

@@ -18,6 +18,7 @@ use crate::base::config::Confirm;
 use crate::base::keys::{Key, Keys};
 use crate::error::{Lost, LostReason};
 use crate::events::{Event, Herald};
+use crate::lease::observer::{Observer, Observers};
 pub use crate::lease::standing::HoldState;
 pub(crate) use crate::lease::standing::{Place, Standing};
 use crate::metrics::Held;
@@ -109,30 +110,6 @@ pub(crate) enum Verdict {
     /// It does not have what stood for the hold before it was moved.
     Moved,
     Unknown,
-}
-
-/// Who is told what becomes of a lease (the hold that has it, and what that is a part of), or of what it was handed.
-pub(crate) trait Observer: Send + Sync {
-    /// The lease was renewed.
-    fn renewed(self: Arc<Self>) {}
-
-    /// The lease is over, however it ended.
-    fn ended(self: Arc<Self>) {}
-
-    /// Whether it stands without this lease, which was lost.
-    fn stands(&self) -> bool {
-        false
-    }
-
-    /// It was handed something a while ago. Whoever has not taken it by now loses it to the next.
-    fn lapsed(self: Arc<Self>) {}
-}
-
-/// Those who are told of a lease: mostly one, for whom no memory is asked for.
-#[derive(Clone, Default)]
-struct Observers {
-    first: Option<Weak<dyn Observer>>,
-    others: Vec<Weak<dyn Observer>>,
 }
 
 /// A lease: what the watchdog looks after, and how long it is valid.
@@ -320,18 +297,12 @@ impl Leased {
 
     /// Tells this one what becomes of it.
     pub(crate) fn tell(&self, observer: Weak<impl Observer + 'static>) {
-        let Observers { first, others } = &mut *self.observers.lock();
-        others.retain(|other| other.strong_count() > 0);
-        match first {
-            Some(first) if first.strong_count() > 0 => others.push(observer),
-            first => *first = Some(observer),
-        }
+        self.observers.lock().tell(observer);
     }
 
     /// (Not under the lock: what they do may ask for it.)
     fn observers(&self) -> impl Iterator<Item = Arc<dyn Observer>> {
-        let Observers { first, others } = self.observers.lock().clone();
-        first.into_iter().chain(others).filter_map(|observer| observer.upgrade())
+        self.observers.lock().clone().all()
     }
 
     /// Its holder is about to set the lease exactly: from here on the shorter one counts.
@@ -646,20 +617,6 @@ mod tests {
         let Lease::Watched { lease, max_hold } = own.changed(other) else { panic!("it is watched") };
         assert_eq!((lease, max_hold), (LEASE, limit));
         assert!(matches!(own.changed(Lease::Fixed(LEASE / 2)), Lease::Fixed(fixed) if fixed == LEASE / 2));
-    }
-
-    /// A re-entered hold is told of, over and over: whoever is gone is not kept.
-    #[test]
-    fn observers_that_are_gone_are_forgotten() {
-        struct Someone;
-        impl Observer for Someone {}
-        let (hold, stays) = (leased("mark", BEGAN, watched(LEASE)), Arc::new(Someone));
-        hold.tell(Arc::downgrade(&stays));
-        for _ in 0..3 {
-            hold.tell(Arc::downgrade(&Arc::new(Someone)));
-        }
-        let others = hold.observers.lock().others.len();
-        assert_eq!((others, hold.observers().count()), (1, 1));
     }
 
     /// Up to its end, and not at it.

@@ -17,7 +17,8 @@ use crate::base::clock::{Clock, Moment};
 use crate::base::janitor::{contain, say};
 use crate::error::LostReason;
 use crate::events::Herald;
-use crate::lease::validity::{HoldState, Leased, Observer, Place, Verdict};
+use crate::lease::observer::Observer;
+use crate::lease::validity::{HoldState, Leased, Place, Verdict};
 
 /// What the holds in one batch may weigh (rule 12).
 const HEAVIEST: usize = 500;
