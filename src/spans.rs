@@ -18,6 +18,7 @@ const HELD: &str = "held";
 
 /// Runs an acquisition in a span that says of it what it is told, and the attempts that it counts. (No `async fn`: that
 /// would have room for the acquisition twice.)
+#[inline]
 pub(crate) fn acquiring<'a, T: 'a, E: Passing + Display + 'a>(
     kind: &'static str,
     [name, owner]: [&'a str; 2],

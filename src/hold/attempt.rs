@@ -1,9 +1,12 @@
 //! One attempt at a lock: a call with all its copies, and what becomes of its answer.
 
+use std::pin::pin;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
+use std::task::Poll;
 
 use futures::future::FutureExt;
+use futures::poll;
 
 use crate::backend::BOOT;
 use crate::base::clock::{millis, Moment};
@@ -29,7 +32,14 @@ impl Wish {
     /// One attempt with all its copies. Dropped half-way, the janitor finishes it.
     pub(crate) async fn attempt(self: &Arc<Self>, waiter: Option<Arc<Place>>) -> Result<Tried<Ticket>, LockError> {
         self.engine.ready()?;
-        let begun = tokio::time::timeout(self.engine.settings.outage_limit, self.begin(waiter.as_deref())).await;
+        let begun = {
+            let mut begin = pin!(self.begin(waiter.as_deref()));
+            match poll!(&mut begin) {
+                // Mostly nothing is in its way, and no timer is needed.
+                Poll::Ready(begun) => Ok(begun),
+                Poll::Pending => tokio::time::timeout(self.engine.settings.outage_limit, begin).await,
+            }
+        };
         let (gate, handed) = begun.unwrap_or_else(|_| {
             // What an earlier call left in doubt is still asked about, in vain.
             let detail = "an earlier call of this owner is not over yet".to_owned();
