@@ -50,7 +50,7 @@ impl Link for Way {
         let wanted = call.confirm.map(|(wanted, _)| wanted);
         self.asked.lock().push(Asked { script, names, args, asking: call.asking, wanted });
         // A group answers a line for each of its calls; all is done where nothing else was told.
-        let lines = vec![format!("1 {nonce} 0"); call.args.len()].join("\n");
+        let lines = vec!["1  "; call.args.len()].join("\n");
         let lines = (script == "group").then_some(Item::Text(lines));
         let told = self.answers.lock().pop_front().unwrap_or_else(|| Ok((1, lines.into_iter().collect())));
         let open = self.open.clone();

@@ -293,9 +293,14 @@ impl Teller {
                     Reply::List(items) => vec![items.iter().map(word).collect()],
                     text => text.text().lines().map(|line| line.split(' ').map(str::to_owned).collect()).collect(),
                 };
-                let said = lines.iter().map(|words| {
-                    assert_eq!(words[1], "nonce", "{}: the nonce", call.line);
-                    self.stage.is_now(&words[2], now);
+                let said = lines.iter().enumerate().map(|(at, words)| {
+                    // Further lines are of the calls of a group, which have those of the first.
+                    if at > 0 {
+                        assert_eq!(words[1..3], ["", ""], "{}: what the first line has", call.line);
+                    } else {
+                        assert_eq!(words[1], "nonce", "{}: the nonce", call.line);
+                        self.stage.is_now(&words[2], now);
+                    }
                     [&words[..1], &words[3..]].concat().join(" ")
                 });
                 said.collect::<Vec<_>>().join("; ")
