@@ -162,7 +162,7 @@ impl Line {
     }
 }
 
-/// An acquisition that nobody has taken responsibility for yet. Dropped, it gives itself back (release.rs).
+/// An acquisition that nobody has taken responsibility for yet. Dropped, it gives itself back (ticket.rs).
 pub struct Ticket {
     pub(crate) engine: Arc<Engine>,
     pub(crate) hold: Arc<Hold>,

@@ -125,9 +125,7 @@ impl Ticket {
         }
         Ok(self.hold.leased.check(engine.now())?)
     }
-}
 
-impl Ticket {
     /// From here on the owner's next acquisition comes after this release, whoever carries it out. Where it is on its
     /// way back already, only that is waited for.
     pub(crate) fn release(&self) -> BoxFuture<'static, Result<(), UnlockError>> {
