@@ -228,16 +228,29 @@ async fn four_processes_share_fairly() {
 /// seen before the end of a run and turns take microseconds, soon. (25 ms, on a machine that has nothing else to do.)
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lone_task_is_served() {
+    serves_a_lone_task(1).await;
+}
+
+/// Beside several, which hear of each other, it waits for the runs of all: 2 ms and a way each.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lone_task_beside_several_is_served() {
+    serves_a_lone_task(3).await;
+}
+
+async fn serves_a_lone_task(crowds: usize) {
     let _turn = turn().await;
     let server = Server::start();
     let (name, tries, seed) = (unique("lone"), soak(1000), seed());
     let mut rng = Rng::with_seed(seed);
     let (file, port) = (server.dir().join("counter"), server.port().to_string());
     std::fs::write(&file, [0; 8]).unwrap();
-    let mut process = Process::start("processes", "crowd", &[&port, &name, "64", file.to_str().unwrap()]);
-    process.expect("ready");
-    // It goes on until it is killed.
-    process.say(&format!("0 {}", u64::MAX));
+    let arguments = [&port, &name, "64", file.to_str().unwrap()];
+    let mut processes: Vec<_> = (0..crowds).map(|_| Process::start("processes", "crowd", &arguments)).collect();
+    for process in &mut processes {
+        process.expect("ready");
+        // It goes on until it is killed.
+        process.say(&format!("0 {}", u64::MAX));
+    }
     eventually(ms(5000), "the crowd", async || number_in(&file) > 0).await;
     let locks = server.locks().await;
     let lock = locks.lock(&name);
@@ -250,10 +263,10 @@ async fn a_lone_task_is_served() {
         // Now at once, now after a while.
         sleep(Duration::from_micros(rng.u64(..20_000) * rng.u64(..2))).await;
     }
-    drop(process);
+    drop(processes);
     waits.sort_unstable();
     let late = waits.iter().filter(|(turns, took)| *turns > 100 && *took > SOON).count();
     let [median, worst] = [waits[waits.len() / 2], waits[waits.len() - 1]];
-    println!("a lone task beside 64: median {median:?}, most turns of others {worst:?} of {tries}");
-    report("a lone task within 100 turns, or soon", waits.len(), tries, late, seed);
+    println!("a lone task beside {crowds} x 64: median {median:?}, most turns of others {worst:?} of {tries}");
+    report(&format!("a lone task beside {crowds} x 64 within 100 turns, or soon"), waits.len(), tries, late, seed);
 }

@@ -12,8 +12,10 @@ use crate::wire::table::Role;
 
 /// Acquisitions in a row by one process while others listen. A newcomer of another process may miss one chance while
 /// it subscribes, so that it is served within 2 x 48 < 100 of its arrival. Of those that need no script more may follow
-/// one another while nobody else was heard of.
+/// one another while nobody else was heard of ..
 const LONGEST_RUN: u32 = 48;
+/// .. and for so long where several others were, as the way from each process to the next takes longer than 48 of them.
+const CROWDED_RUN_TIME: Duration = Duration::from_millis(2);
 /// And the time that they may take, whoever listens.
 pub(crate) const LONGEST_RUN_TIME: Duration = Duration::from_millis(20);
 
@@ -200,10 +202,14 @@ impl<H, W, P> Turns<H, W, P> {
     /// The one place that decides between handing over here and letting others in: who is next here, if anybody, and
     /// whether this was the last of a run, so that others must get their chance now.
     pub(crate) fn next(&mut self, now: Moment, can_hand_over: bool) -> (Option<Arc<Waiter<W, P>>>, bool) {
-        let long = self.run_began.is_some_and(|began| now.since(began) >= LONGEST_RUN_TIME);
-        // Where nobody else was heard of, turns without scripts are as many as the time allows.
-        let counted = if self.others.listeners() > 0 { self.run } else { self.scripts };
-        if counted >= LONGEST_RUN || long {
+        let time = self.run_began.map_or(Duration::ZERO, |began| now.since(began));
+        let counts_turns = match self.others.listeners() {
+            0 => false,
+            1 => true,
+            _ => time >= CROWDED_RUN_TIME,
+        };
+        let counted = if counts_turns { self.run } else { self.scripts };
+        if counted >= LONGEST_RUN || time >= LONGEST_RUN_TIME {
             self.end_run();
             return (None, true);
         }
@@ -344,6 +350,34 @@ mod tests {
             assert!(!turns.next(NOW, true).1, "{number}");
             turns.goes_on(&hold, *hold, number, NOW);
         }
+        assert!(turns.next(NOW, true).1);
+    }
+
+    #[test]
+    fn turns_without_scripts_have_their_time_where_several_others_listen() {
+        let (mut turns, hold) = (turns(), Arc::new(Role::Exclusive));
+        let _waiters: Vec<_> = (0..200).map(|_| turns.join(Role::Exclusive)).collect();
+        turns.others.begin(NOW, false, Some(2));
+        turns.took(&hold, *hold, 1, NOW);
+        let soon = NOW.after(CROWDED_RUN_TIME - Duration::from_nanos(1));
+        for number in 2..=100 {
+            assert!(!turns.next(soon, true).1, "{number}");
+            turns.goes_on(&hold, *hold, number, NOW);
+        }
+        assert!(turns.next(NOW.after(CROWDED_RUN_TIME), true).1);
+        // Of few turns each takes long: they are counted as where one other listens.
+        turns.took(&hold, *hold, 101, NOW);
+        for number in 102..101 + u64::from(LONGEST_RUN) {
+            assert!(!turns.next(NOW.after(CROWDED_RUN_TIME), true).1, "{number}");
+            turns.goes_on(&hold, *hold, number, NOW);
+        }
+        assert!(turns.next(NOW.after(CROWDED_RUN_TIME), true).1);
+        // And scripts are counted however soon they come.
+        for number in 1..u64::from(LONGEST_RUN) {
+            turns.took(&hold, *hold, 200 + number, NOW);
+            assert!(!turns.next(NOW, true).1, "{number}");
+        }
+        turns.took(&hold, *hold, 300, NOW);
         assert!(turns.next(NOW, true).1);
     }
 
