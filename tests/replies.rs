@@ -99,6 +99,14 @@ async fn unlock(site: &Site, lost: Lost, rng: &mut Rng) -> Result<usize, String>
     Ok(1)
 }
 
+/// Gives a hold back when the next one waits where it can be handed it: in the client's line, or in the server's queue.
+async fn give_to(site: &Site, from: &Own, to: &Own) -> Result<(), UnlockError> {
+    if from.kind.queues() {
+        eventually(secs(20), "the heir hears of its turn", || site.listens(to)).await;
+    }
+    from.lock.unlock().await
+}
+
 /// One hand-over between two owners of one client with cuts; the heir enters up to the same depth. Where it is one
 /// script, it is worth nothing when the line let other processes in instead (20 ms, rule 16). Elsewhere the release is
 /// cut: it can't be confirmed once its answer is lost, and the heir gets in by its message.
@@ -115,7 +123,7 @@ async fn hand_over(site: &Site, lost: Lost, rng: &mut Rng) -> Result<usize, Stri
     let lease = if to.kind.anonymous { Request::default().lease(secs(60)) } else { Request::default() };
     let mut waiting = to.lock.acquire_with(lease);
     expect("it waits", begin(&mut waiting).await, true)?;
-    let (given, taken) = join(from.lock.unlock(), waiting).await;
+    let (given, taken) = join(give_to(site, &from, &to), waiting).await;
     match (lost, from.kind.hands_over) {
         (Lost::Answer, false) => {
             expect("unconfirmed", matches!(given, Err(UnlockError::Unconfirmed { .. })), true)?;
@@ -266,7 +274,7 @@ async fn late_hand_over(site: &Site, rng: &mut Rng) -> Result<usize, String> {
     let request = Request::default().wait(secs(20)).lease(LEASE / 2);
     let mut waiting = to.lock.acquire_with(request);
     expect("it waits", begin(&mut waiting).await, true)?;
-    let (given, taken) = join(from.lock.unlock(), waiting).await;
+    let (given, taken) = join(give_to(site, &from, &to), waiting).await;
     expect("unlock", given, Ok(()))?;
     expect("lock", taken, Ok(Acquired))?;
     to.unlock_times(1).await?;

@@ -57,29 +57,7 @@ if ttl < lease or count ~= n then
     return {6, nonce, now, set.err}
   end
 end
-local waiting = 0
-if score or head == owner then waiting = remove(owner, head) end
-if found or waiting == 0 then return {1, nonce, now} end
-local debt, left = tonumber(kept[1] or 0) or 0, tonumber(kept[2] or 0) or 0
-if score then
-  -- Java would take 300 s off every score now. Here they are added up, until they are more than the queue is long: then a pass
-  -- gives all the scores of waiters who came just now, some at each acquisition, from the tail on. Who leaves meanwhile moves
-  -- others to the front only, where the pass is not yet: so it misses nobody. To see somebody twice does no harm.
-  debt = debt + WAIT
-  if left <= 0 and debt > waiting * WAIT then debt, left = 0, waiting end
-  left = math.min(left, waiting)
-  if left > 0 then
-    local from, scores = math.max(left - SCORES, 0), {}
-    for place, waiter in ipairs(redis.call('LRANGE', queue, from, left - 1)) do
-      scores[2 * place - 1] = now + math.max(WAIT, lease) + (from + place - 1) * WAIT
-      scores[2 * place] = waiter
-    end
-    redis.call('ZADD', timeouts, unpack(scores))
-    left = from
-  end
-  redis.call('ZADD', seen, stamp, client_of(owner))
+if score or head == owner then
+  if found then remove(owner, head) else served(owner, score, head, lease, kept) end
 end
-raise_head(lease)
-keep_on(kept[3], kept[4])
-redis.call('HSET', state, 'debt', whole(debt), 'pass', whole(left), 'head', '')
 return {1, nonce, now}

@@ -138,6 +138,41 @@ local function remove(owner, head)
   return tidy()
 end
 
+-- An owner has taken the free lock, who `waited` for it or not. `kept` is what `state` has of debt, pass, kept and ends.
+local function served(owner, waited, head, lease, kept)
+  local waiting = remove(owner, head)
+  if waiting == 0 then return end
+  local debt, left = tonumber(kept[1] or 0) or 0, tonumber(kept[2] or 0) or 0
+  if waited then
+    -- Java would take 300 s off every score now. Here they are added up, until they are more than the queue is long: then a pass
+    -- gives all the scores of waiters who came just now, some at each acquisition, from the tail on. Who leaves meanwhile moves
+    -- others to the front only, where the pass is not yet: so it misses nobody. To see somebody twice does no harm.
+    debt = debt + WAIT
+    if left <= 0 and debt > waiting * WAIT then debt, left = 0, waiting end
+    left = math.min(left, waiting)
+    if left > 0 then
+      local from, scores = math.max(left - SCORES, 0), {}
+      for place, waiter in ipairs(redis.call('LRANGE', queue, from, left - 1)) do
+        scores[2 * place - 1] = now + math.max(WAIT, lease) + (from + place - 1) * WAIT
+        scores[2 * place] = waiter
+      end
+      redis.call('ZADD', timeouts, unpack(scores))
+      left = from
+    end
+    redis.call('ZADD', seen, stamp, client_of(owner))
+  end
+  raise_head(lease)
+  keep_on(kept[3], kept[4])
+  redis.call('HSET', state, 'debt', whole(debt), 'pass', whole(left), 'head', '')
+end
+
+-- Nothing is held of what was to be given back. The head is told if the lock is free, but not watched from here on: a watch may
+-- be on, and since when the lock is free is not known.
+local function tell_if_free()
+  local head = redis.call('EXISTS', lock) == 0 and redis.pcall('LINDEX', queue, '0')
+  if type(head) == 'string' then tell(head) end
+end
+
 -- A waiter is there: its score moves on with the time. `score` and `last` are what the sets have of it.
 local function refresh(owner, score, last)
   local gone = now - (tonumber(last or now) or now)

@@ -8,9 +8,7 @@ local found = redis.pcall('HGET', lock, owner)
 if type(found) == 'table' then return {4, nonce, now, found.err} end
 local count = tonumber(found or 0)
 if found == false then
-  -- The head is told, but not watched from here on: a watch may be on, and since when the lock is free is not known.
-  local head = redis.call('EXISTS', lock) == 0 and redis.pcall('LINDEX', queue, '0')
-  if type(head) == 'string' then tell(head) end
+  tell_if_free()
   return {3, nonce, now}
 end
 if count ~= n and count ~= n - 1 then return {5, nonce, now, found} end

@@ -295,11 +295,15 @@ impl Contest for Queuer {
         let (began, entry) = (Instant::now(), self.place.wish.entry.clone());
         loop {
             match self.place.take_mail() {
-                Mail::Won(ticket) => return Ok(Some(ticket)),
+                Mail::Won(ticket) => {
+                    self.won = true;
+                    return Ok(Some(ticket));
+                }
                 Mail::Closed => return Err(QueryError::Closed.into()),
-                // Its owner's place on the server is gone: it was lost, or another one of this owner's was served.
-                Mail::Try => return Ok(None),
-                Mail::Nothing | Mail::Lapsed | Mail::Gone => {}
+                // Its owner's place on the server is gone: it was lost, or another one of this owner's was served, or
+                // what this one was given was not taken in time.
+                Mail::Try | Mail::Lapsed => return Ok(None),
+                Mail::Nothing | Mail::Gone => {}
             }
             let Some(pause) = pause.filter(|pause| !pause.is_zero()) else { return Ok(None) };
             if entry.is_enterable() {
@@ -348,7 +352,9 @@ impl Drop for Queuer {
     fn drop(&mut self) {
         let entry = &self.place.wish.entry;
         entry.waiting.lock().remove(&self.place);
-        entry.line.crowd.lock().leave(&entry.field, &self.place);
+        let left = entry.line.crowd.lock().leave(&entry.field, &self.place);
+        // Outside of that lock: what was handed over gives itself back.
+        drop(left);
         if self.listener.attempts() > 0 && !self.won {
             let wish = self.place.wish.clone();
             wish.engine.janitor.clone().finish(leave_queue(wish));

@@ -147,7 +147,11 @@ impl Release {
         let is_lost = self.hold.leased.lost(now).is_some();
         let is_moving = self.hold.leased.place() == Where::Moving;
         let can_hand_over = self.hold.kind.hand_over.is_some() && !gate.may_have_more() && !is_lost && !is_moving;
-        let (heir, last_of_run) = self.hold.entry.line.turns.lock().next(now, can_hand_over);
+        let queues = self.hold.kind.queue.is_some();
+        let (heir, last_of_run) = self.hold.entry.line.turns.lock().next(now, can_hand_over && !queues);
+        if let Some(next) = (can_hand_over && queues && !last_of_run).then(|| self.next_of_queue()).flatten() {
+            return next;
+        }
         let Some(heir) = heir else {
             let own = last_of_run && self.engine.channels.drain(&self.hold.entry.line.keys.channel);
             return Next::Server((last_of_run, own));
@@ -171,9 +175,23 @@ impl Release {
         Next::Given
     }
 
+    /// Who is the next of this process in the server's queue, if nothing of it is under way.
+    fn next_of_queue(&mut self) -> Option<Next> {
+        let heir = self.hold.entry.line.crowd.lock().next()?;
+        let gate = heir.wish.entry.gate.clone().try_lock_owned().ok().filter(|gate| gate.is_settled())?;
+        let Wish { entry, kind, vote, confirm, .. } = &*heir.wish;
+        let script = kind.hand_over.filter(|_| vote.is_none() && confirm.is_none() && entry.hold().is_none())?;
+        self.heir = Some(heir);
+        Some(Next::Heir(script, gate))
+    }
+
     /// The hand-over did not happen.
     fn disinherit(&mut self) {
-        if let Some(heir) = self.heir.take() {
+        let Some(heir) = self.heir.take() else { return };
+        if self.hold.kind.queue.is_some() {
+            // Its place on the server may be gone.
+            self.hold.entry.line.crowd.lock().missing(&heir.wish.entry.field);
+        } else {
             self.hold.entry.line.turns.lock().put_back(heir);
         }
     }
@@ -254,11 +272,20 @@ impl Release {
                 let ticket = Ticket::enter(&heir.wish, &mark, &answer);
                 begins(&ticket);
                 self.heir = None;
+                heir_entry.line.crowd.lock().left(&heir_entry.field);
                 // While the gate is closed: an attempt of the waiter's own that waits there finds the ticket.
                 ticket.hand_to(&heir);
                 drop(heir_gate);
                 self.hold.entry.leave(self.share);
                 self.look_after_copies(&gate);
+                Ok(())
+            }
+            Ok(answer) if answer.status == Status::Busy => {
+                // Another process's is the next of the queue.
+                self.heir = None;
+                heir_gate.acquire.merge(&called.doubt);
+                drop(heir_gate);
+                self.given(gate, answer.int(0).unwrap_or_default(), (false, false));
                 Ok(())
             }
             Ok(Answer { status: Status::NotConfirmed(_), .. }) => {

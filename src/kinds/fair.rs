@@ -22,8 +22,7 @@ static FAIR: Table = Table {
     acquire: queue_script!("fair/acquire"),
     asks: |_, waits| Some(u8::from(waits).to_string()),
     release: queue_script!("fair/release"),
-    // The next one may be another process's.
-    hand_over: None,
+    hand_over: Some(queue_script!("fair/hand_over")),
     together: None,
     renew: script!("fair/renew", [Key, Queue, Timeouts]),
     weight: 5,
@@ -41,6 +40,8 @@ static FENCED_FAIR: Table = Table {
     fenced: true,
     acquire: script!("fenced/fence" over "fair/acquire" after "announce" after "fair/begin",
         [Key, Queue, Timeouts, Seen, Front, Token, Channel]),
+    hand_over: Some(script!("fenced/fence" over "fair/hand_over" after "announce" after "fair/begin",
+        [Key, Queue, Timeouts, Seen, Front, Token, Channel])),
     ..FAIR
 };
 
@@ -55,7 +56,8 @@ kind! {
     /// in a queue on the server, from its first attempt on, and only the first of the queue gets the lock. An owner
     /// that enters again does not queue, and one attempt ([`try_lock`](Lock::try_lock)) succeeds only when nobody
     /// waits. A waiter that is cancelled or at its limit leaves the queue; one that died costs the next 3 s. It costs
-    /// more than [`Locks::lock`](crate::Locks::lock): each hand-over is a release, a message and an acquire.
+    /// more than [`Locks::lock`](crate::Locks::lock): each hand-over is a script, and to another process a release, a
+    /// message and an acquire.
     ///
     /// It is the same lock on the server as [`Locks::lock`](crate::Locks::lock) of that name, whose users do not look
     /// at the queue.
@@ -95,5 +97,67 @@ impl<K: Queued> Lock<K> {
     /// As [`is_held`](Lock::is_held)'s; so is its cancel safety.
     pub async fn queue_position(&self) -> Result<Option<u64>, QueryError> {
         Ok(self.query(PLACE).await?.known(1))
+    }
+}
+
+#[cfg(all(test, feature = "embedded"))]
+mod tests {
+    use std::time::Duration;
+
+    use futures::FutureExt;
+
+    use crate::{EmbeddedServer, Reply};
+
+    const MS: Duration = Duration::from_millis(1);
+
+    /// What one task gives back goes by the same script to the next in the server's queue, if that is of its process;
+    /// else to that of another one.
+    #[tokio::test(start_paused = true)]
+    async fn the_next_in_the_queue_is_handed_the_lock() {
+        let server = EmbeddedServer::new();
+        let (other, locks) = (server.connect(), server.connect());
+        let (first, mut waiting) = (locks.fair_lock("queue").guard().await.unwrap(), Vec::new());
+        for locks in [&locks, &other, &locks, &locks] {
+            let lock = locks.fair_lock("queue");
+            waiting.push(tokio::spawn(async move { lock.guard().await.unwrap() }));
+            tokio::time::sleep(MS).await;
+        }
+        let [second, third, fourth, fifth] = <[_; 4]>::try_from(waiting).unwrap();
+        let before = server.calls();
+        first.unlock().await.unwrap();
+        let second = second.await.unwrap();
+        assert_eq!(server.calls() - before, 1);
+        second.unlock().await.unwrap();
+        let third = third.await.unwrap();
+        assert!(!fourth.is_finished() && !fifth.is_finished(), "the third was before them");
+        third.unlock().await.unwrap();
+        let fourth = fourth.await.unwrap();
+        // Whoever goes away is not handed anything, and who was handed it and goes away gives it back.
+        fifth.abort();
+        fourth.unlock().await.unwrap();
+        tokio::time::sleep(MS * 10).await;
+        assert_eq!(server.command(&["KEYS", "*"]), Ok(Reply::List(Vec::new())));
+    }
+
+    /// Who was handed it and is not polled loses it to the next, and stands in the queue again when it is.
+    #[tokio::test(start_paused = true)]
+    async fn who_does_not_take_it_queues_again() {
+        let locks = EmbeddedServer::new().connect();
+        let of = |owner: &str| locks.fair_lock("queue").owned_by(&owner.parse().unwrap());
+        let first = of("first").guard().await.unwrap();
+        let lock = of("unpolled");
+        let mut unpolled = lock.guard().boxed();
+        for _ in 0..10 {
+            assert!(futures::poll!(&mut unpolled).is_pending());
+            tokio::time::sleep(MS).await;
+        }
+        let next = of("next");
+        let next = tokio::spawn(async move { next.guard().await.unwrap() });
+        tokio::time::sleep(MS).await;
+        first.unlock().await.unwrap();
+        let next = next.await.unwrap();
+        assert!(futures::poll!(&mut unpolled).is_pending());
+        next.unlock().await.unwrap();
+        unpolled.await.unwrap().unlock().await.unwrap();
     }
 }

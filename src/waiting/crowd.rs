@@ -77,8 +77,15 @@ impl<W, P> Crowd<W, P> {
         waiter
     }
 
-    /// It goes away, with or without the lock.
-    pub(crate) fn leave(&mut self, field: &str, waiter: &Waiter<W, P>) {
+    /// Whoever of them the server has before the others, as far as is known here.
+    pub(crate) fn next(&self) -> Option<Arc<Waiter<W, P>>> {
+        let (((came, _), _), field) = self.order.first_key_value()?;
+        let owner = self.owners.get(field).filter(|_| *came != NOT_YET.0)?;
+        owner.waiters.iter().find(|waiter| waiter.is_waiting()).cloned()
+    }
+
+    /// It goes away, with or without the lock. Returns what it did not read.
+    pub(crate) fn leave(&mut self, field: &str, waiter: &Waiter<W, P>) -> Mail<P> {
         self.change(|crowd| {
             let Some(owner) = crowd.owners.get_mut(field) else { return };
             owner.waiters.remove(waiter);
@@ -88,6 +95,7 @@ impl<W, P> Crowd<W, P> {
                 shrink(&mut crowd.owners);
             }
         });
+        waiter.go()
     }
 
     /// The server has this owner in its queue, just now if it is `fresh`.
@@ -100,6 +108,16 @@ impl<W, P> Crowd<W, P> {
                 owner.rank.0 = came;
                 crowd.order.insert(owner.rank, field.clone());
             }
+        });
+    }
+
+    /// The server has this owner in its queue no more: until it has asked anew, others speak for all.
+    pub(crate) fn left(&mut self, field: &Arc<str>) {
+        self.change(|crowd| {
+            let Some(owner) = crowd.owners.get_mut(field) else { return };
+            crowd.order.remove(&owner.rank);
+            owner.rank.0 = NOT_YET;
+            crowd.order.insert(owner.rank, field.clone());
         });
     }
 
@@ -185,5 +203,29 @@ mod tests {
         assert!(crowd.is_first(&again) && !crowd.has("b"));
         crowd.leave("a", &again);
         assert!(crowd.first().is_none() && crowd.order.is_empty());
+    }
+
+    /// It is handed over to whoever of the first owner would take it, while the server has that in its queue.
+    #[test]
+    fn the_next_is_one_that_would_take_it() {
+        let mut crowd: Crowd<u32, ()> = Crowd::default();
+        let fields: [Arc<str>; 2] = ["a", "b"].map(Arc::from);
+        let [one, two] = fields.each_ref().map(|field| crowd.join(field, 0));
+        let again = crowd.join(&fields[0], 1);
+        let next = |crowd: &Crowd<u32, ()>| crowd.next().map(|waiter| waiter.number);
+        assert_eq!(next(&crowd), None, "none has asked");
+        crowd.rank(&fields[0], (1, 1), true);
+        crowd.rank(&fields[1], (2, 2), true);
+        assert_eq!(next(&crowd), Some(one.number));
+        one.post(Mail::Won(()));
+        assert_eq!(next(&crowd), Some(again.number), "it was given it");
+        assert!(one.lapse());
+        assert_eq!(next(&crowd), Some(again.number), "it did not take it");
+        again.post(Mail::Closed);
+        assert_eq!(next(&crowd), None);
+        crowd.left(&fields[0]);
+        assert!(next(&crowd) == Some(two.number) && crowd.is_first(&two));
+        crowd.rank(&fields[0], (1, 1), false);
+        assert!(crowd.is_first(&one), "it is in the queue again");
     }
 }

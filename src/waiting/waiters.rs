@@ -152,6 +152,11 @@ impl<W, P> Waiter<W, P> {
         matches!(*self.mail.lock(), Mail::Gone)
     }
 
+    /// Whether it would take what it is given.
+    pub(crate) fn is_waiting(&self) -> bool {
+        matches!(*self.mail.lock(), Mail::Nothing | Mail::Try)
+    }
+
     /// Whether it was given what it waits for, be it that it knows yet or is gone with it.
     pub(crate) fn is_served(&self) -> bool {
         matches!(*self.mail.lock(), Mail::Won(_) | Mail::Gone)

@@ -114,7 +114,8 @@ pub struct Table {
     /// same owner's field in the other role, and whether the owner goes on waiting if the lock is busy.
     pub(crate) asks: fn(Option<&str>, bool) -> Option<String>,
     pub(crate) release: &'static Script,
-    /// Gives it from one owner of this process to another, in one script.
+    /// Gives it from one owner of this process to another, in one script: where waiters queue on the server, only to
+    /// the next one there.
     pub(crate) hand_over: Option<&'static Script>,
     /// Takes it for many owners of this process who wait together, in one script.
     pub(crate) admit: Option<&'static Script>,

@@ -3,6 +3,7 @@
 mod admin;
 mod fair;
 mod fair_free;
+mod fair_hand_over;
 mod fair_leave;
 mod group;
 mod grouped;
@@ -36,9 +37,10 @@ use stories;
 
 /// Those of calls that are alone, with all their rights: of `group` each call is all or nothing by itself. Of an
 /// operator's scripts one alone writes.
-const STORIES: [&[(&str, &[&str])]; 9] = [
+const STORIES: [&[(&str, &[&str])]; 10] = [
     fair::STORIES,
     fair_free::STORIES,
+    fair_hand_over::STORIES,
     grouped::STORIES,
     permits::STORIES,
     plain::STORIES,
@@ -50,9 +52,10 @@ const STORIES: [&[(&str, &[&str])]; 9] = [
 
 /// What takes, makes, hands on or says that it still waits: refused where there is no memory. All else works then, what
 /// gives back above all.
-const REFUSED: [&str; 19] = [
+const REFUSED: [&str; 20] = [
     "admin/present",
     "fair/acquire",
+    "fair/hand_over",
     "fair/refresh",
     "fenced/run",
     "grouped/acquire",

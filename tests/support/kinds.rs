@@ -55,7 +55,6 @@ const FAIR: Kind = Kind {
     name: "fair_lock",
     make: |locks, name| Arc::new(locks.fair_lock(name)),
     lua: "fair",
-    hands_over: false,
     channel: Some("redisson_lock__channel:{N}:<field>"),
     asks_each_second: true,
     traces: &[
@@ -159,6 +158,11 @@ impl Kind {
     /// The kind that a hold of this one keeps out, and that keeps this one out.
     pub fn rival(&self) -> &'static Kind {
         KINDS.iter().find(|kind| kind.name == self.rival.unwrap_or(self.name)).expect("a kind")
+    }
+
+    /// Whether waiters queue on the server, and hear of their turn on a channel each.
+    pub fn queues(&self) -> bool {
+        self.channel.is_some_and(|channel| channel.contains("<field>"))
     }
 
     /// The field of an owner, as the server has it.
