@@ -100,23 +100,25 @@ impl<W, P> Crowd<W, P> {
 
     /// The server has this owner in its queue, just now if it is `fresh`.
     pub(crate) fn rank(&mut self, field: &Arc<str>, came: Came, fresh: bool) {
-        self.change(|crowd| {
-            let Some(owner) = crowd.owners.get_mut(field) else { return };
-            owner.told = Instant::now();
-            if fresh || owner.rank.0 == NOT_YET {
-                crowd.order.remove(&owner.rank);
-                owner.rank.0 = came;
-                crowd.order.insert(owner.rank, field.clone());
-            }
-        });
+        let Some(owner) = self.owners.get_mut(field) else { return };
+        owner.told = Instant::now();
+        if fresh || owner.rank.0 == NOT_YET {
+            self.stands(field, came);
+        }
     }
 
     /// The server has this owner in its queue no more: until it has asked anew, others speak for all.
     pub(crate) fn left(&mut self, field: &Arc<str>) {
+        if self.has(field) {
+            self.stands(field, NOT_YET);
+        }
+    }
+
+    fn stands(&mut self, field: &Arc<str>, came: Came) {
         self.change(|crowd| {
             let Some(owner) = crowd.owners.get_mut(field) else { return };
             crowd.order.remove(&owner.rank);
-            owner.rank.0 = NOT_YET;
+            owner.rank.0 = came;
             crowd.order.insert(owner.rank, field.clone());
         });
     }

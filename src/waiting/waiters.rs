@@ -21,6 +21,13 @@ pub(crate) enum Mail<P> {
     Gone,
 }
 
+impl<P> Mail<P> {
+    /// Whether other mail may take its place.
+    fn is_light(&self) -> bool {
+        matches!(self, Mail::Nothing | Mail::Try)
+    }
+}
+
 /// Those who wait for one thing, in the order of their arrival: by their numbers.
 pub(crate) struct Waiters<W, P> {
     /// Outside of the map, which takes 200 bytes for one as for ten: most wait alone.
@@ -136,7 +143,7 @@ impl<W, P> Waiter<W, P> {
     /// and gives itself back.
     pub(crate) fn post(&self, new: Mail<P>) {
         let mut mail = self.mail.lock();
-        if matches!(*mail, Mail::Nothing | Mail::Try) {
+        if mail.is_light() {
             *mail = new;
             drop(mail);
             self.bell.notify_one();
@@ -154,7 +161,7 @@ impl<W, P> Waiter<W, P> {
 
     /// Whether it would take what it is given.
     pub(crate) fn is_waiting(&self) -> bool {
-        matches!(*self.mail.lock(), Mail::Nothing | Mail::Try)
+        self.mail.lock().is_light()
     }
 
     /// Whether it was given what it waits for, be it that it knows yet or is gone with it.
