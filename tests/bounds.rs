@@ -122,8 +122,8 @@ fn every_script_that_goes_through_something_is_measured() {
         let text = files::read(&path);
         let code: String = text.lines().filter_map(|line| line.split("--").next()).collect::<Vec<_>>().join("\n");
         // What stands before scripts is measured with them; `fenced/run` runs what a caller wrote.
-        let is_shared =
-            ["begin", "once", "ids", "read_write", "fair/begin", "fenced/run", "admin/what"].contains(&script.as_str());
+        let is_shared = ["begin", "once", "ids", "read_write", "fair/begin", "fair/wait", "fenced/run", "admin/what"]
+            .contains(&script.as_str());
         let goes_through = GOES_THROUGH.iter().any(|word| code.contains(word));
         let uses_shared = ["read/", "write/", "fair/"].iter().any(|folder| script.starts_with(folder));
         if !is_shared && (goes_through || uses_shared) && !measured.contains(script.as_str()) {

@@ -5,12 +5,12 @@
 -- Returns as reentrant/acquire.lua; busy: {0, nonce, now, ms, score, came}: to ask again in `ms`, or at once for -3, when more
 --   waiters were dead than one call drops (rule 12); its score, if it is in the queue; came: 1 just now, 0 before.
 -- Redisson: RedissonFairLock.tryLockInnerAsync. Differs: as reentrant/acquire.lua; the server's time; a waiter is dropped when
---   it is dead, not when its score has passed; an acquisition lowers no scores, but adds to a debt of all of them.
+--   it is dead, not when its score has passed; an acquisition lowers no scores, but for a pass now and then.
 local owner, lease, n, queues = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6] == '1'
 local found = redis.pcall('HGET', lock, owner)
 local score = redis.pcall('ZSCORE', timeouts, owner)
 local others = redis.pcall('ZCARD', seen)
-local kept = redis.pcall('HMGET', state, 'debt', 'pass', 'kept', 'ends', 'head')
+local kept = redis.pcall('HMGET', state, 'kept', 'ends', 'head')
 local head = redis.pcall('LINDEX', queue, '0')
 for _, read in ipairs({found, score, others, kept, head}) do
   if type(read) == 'table' and read.err then return {4, nonce, now, read.err} end
@@ -26,7 +26,7 @@ if found == false then
     -- Who waits elsewhere looks too seldom for a state that ends as soon as that of those who queue.
     head, left = front(owner, head, queues and OWN or KEPT)
     if left == 0 then left = -3 end
-  elseif (kept[5] or '') ~= '' then
+  elseif kept[3] then
     redis.call('HDEL', state, 'head')
   end
   if ttl ~= -2 or (head and head ~= owner) then
@@ -39,7 +39,7 @@ if found == false then
       score = join(owner, ttl)
     end
     if head and ttl ~= -2 then raise(head, 0) end
-    keep_on(head and kept[3], kept[4], came == 1 and tonumber(score))
+    keep_on(head and kept[1], kept[2], came == 1 and tonumber(score))
     return {0, nonce, now, left, score, came}
   end
 elseif count ~= n and count ~= n + 1 then
@@ -58,6 +58,10 @@ if ttl < lease or count ~= n then
   end
 end
 if score or head == owner then
-  if found then remove(owner, head) else served(owner, score, head, lease, kept) end
+  local waiting = remove(owner, head)
+  if not found and waiting > 0 then
+    if kept[3] then redis.call('HDEL', state, 'head') end
+    served(waiting, redis.call('LINDEX', queue, '0'), lease)
+  end
 end
 return {1, nonce, now}

@@ -1,22 +1,19 @@
 -- fair/begin.lua: what the scripts of the fair lock share. Rule 17 of docs/PROTOCOL.md.
 -- KEYS[1] lock      hash  owner -> hold count
 -- KEYS[2] queue     list  owners that wait, the next one first
--- KEYS[3] timeouts  zset  owner -> epoch ms from which Java drops it when it is the head; each 300 s behind the one before
+-- KEYS[3] timeouts  zset  owner -> epoch ms from which Java drops it when it is the head; 300 s for each place, at least
 -- KEYS[4] seen      zset  owner, client -> epoch ms of its last call; lockson's waiters only
--- KEYS[5] state     hash  debt: ms that acquisitions have not taken off the scores yet; pass: how many from the front on the
---   pass over the scores has yet to see; kept (epoch ms of when the keys' own ends were set last) and ends (what was set for the
---   queue); and the watch over the head of the free lock: head ('' for none), score (which it has while the watch holds good),
---   since (epoch ms of the first look at it), look (when it was told last), free (of the first look at any head since the lock
---   is free), deaf (since when nobody listens on its channel, or 0)
+-- KEYS[5] state     hash  pass: how many from the front on the pass over the scores has yet to see; kept (epoch ms of when the
+--   keys' own ends were set last) and ends (what was set for the queue); and the watch over the head of the free lock: head,
+--   score (which it has while the watch holds good), since (epoch ms of the first look at it), look (when it was told last),
+--   free (of the first look at any head since the lock is free), deaf (since when nobody listens on its channel, or 0)
 -- Announces as announce.lua.
 -- A refused command ends the script with its error, but for those of the holder, whose own work is done by then.
 local lock, queue, timeouts, seen, state = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local WAIT, KEPT, OWN, RECENT = 300000, 86400000, '60000', 20000
--- A head of the free lock is dropped when a lockson client is unseen for UNSEEN; when a foreign one leaves it for IGNORED, or
--- nobody listens on its channel twice, DEAF apart. It is told again after AGAIN.
-local UNSEEN, IGNORED, DEAF, AGAIN = 3000, 5000, 1000, 400
--- In one call so many of the dead go, and so many scores are set anew. The next call goes on.
-local DROPS, SCORES = 100, 190
+-- Of a place; and for how long lockson's own keys last.
+local WAIT, OWN = 300000, '60000'
+-- In one call so many scores are set anew. The next call goes on.
+local SCORES = 190
 
 -- The server takes long to write a number of Lua's, so it is given texts where it matters.
 local function whole(number)
@@ -24,25 +21,16 @@ local function whole(number)
 end
 local stamp = whole(now)
 
-local function client_of(owner)
-  return string.match(owner, '^[^:]*')
-end
-
 -- An owner is told that it is its turn on a channel of its own.
 local function tell(owner)
   return announce('0', ':' .. owner)
 end
 
--- A time on record; 0 where there is none, or where the clock has been set back since.
-local function past(ms)
-  ms = tonumber(ms or 0) or 0
-  if ms > now then return 0 end
-  return ms
-end
-
--- Keeps Java from dropping an owner who is next. Lowers no score.
+-- Keeps Java from dropping an owner who is next. Lowers no score. How many ms the score was further ahead than it has to be.
 local function raise(owner, lease)
-  redis.call('ZADD', timeouts, 'GT', whole(now + math.max(WAIT, lease)), owner)
+  local least, score = now + math.max(WAIT, lease), tonumber(redis.call('ZSCORE', timeouts, owner)) or 0
+  if score < least then redis.call('ZADD', timeouts, whole(least), owner) end
+  return score - least
 end
 
 -- The same for whoever is next, while the lock is held.
@@ -78,24 +66,6 @@ local function wake()
   local receivers = tell(head)
   pcall(watch, head, now, receivers, OWN)
   return receivers
-end
-
--- Queue and scores end a day after the last waiter can be there; what lockson keeps beside them soon after its last waiter,
--- as a Java client that empties the queue leaves it behind.
-local function keep()
-  local tail = redis.call('LINDEX', queue, '-1')
-  local score = tail and tonumber(redis.call('ZSCORE', timeouts, tail)) or now
-  local ends = math.max(score, now) + KEPT
-  for _, key in ipairs({queue, timeouts}) do redis.call('PEXPIRE', key, string.format('%.0f', ends - now)) end
-  if tail then put(OWN, 'kept', now, 'ends', ends) end
-  redis.call('PEXPIRE', seen, OWN)
-end
-
--- As `keep`, but not again if that was done RECENT ago or less, and the queue lasts half a day longer than the new `score`, if
--- there is one. The keys are those of then: who makes one anew calls `keep`.
-local function keep_on(at, ends, score)
-  if past(at) + RECENT > now and (score or 0) + KEPT / 2 <= (tonumber(ends or 0) or 0) then return end
-  keep()
 end
 
 -- Takes what is kept beside a queue away with its last waiter. How many wait.
@@ -138,32 +108,21 @@ local function remove(owner, head)
   return tidy()
 end
 
--- An owner has taken the free lock, who `waited` for it or not. `kept` is what `state` has of debt, pass, kept and ends.
-local function served(owner, waited, head, lease, kept)
-  local waiting = remove(owner, head)
-  if waiting == 0 then return end
-  local debt, left = tonumber(kept[1] or 0) or 0, tonumber(kept[2] or 0) or 0
-  if waited then
-    -- Java would take 300 s off every score now. Here they are added up, until they are more than the queue is long: then a pass
-    -- gives all the scores of waiters who came just now, some at each acquisition, from the tail on. Who leaves meanwhile moves
-    -- others to the front only, where the pass is not yet: so it misses nobody. To see somebody twice does no harm.
-    debt = debt + WAIT
-    if left <= 0 and debt > waiting * WAIT then debt, left = 0, waiting end
-    left = math.min(left, waiting)
-    if left > 0 then
-      local from, scores = math.max(left - SCORES, 0), {}
-      for place, waiter in ipairs(redis.call('LRANGE', queue, from, left - 1)) do
-        scores[2 * place - 1] = now + math.max(WAIT, lease) + (from + place - 1) * WAIT
-        scores[2 * place] = waiter
-      end
-      redis.call('ZADD', timeouts, unpack(scores))
-      left = from
-    end
-    redis.call('ZADD', seen, stamp, client_of(owner))
+-- One of the queue has taken the free lock; `waiting` are left, and `head` is the next. Java would take 300 s off every score
+-- now. Here none is changed, until the next one's is twice as far ahead as the queue is long: then a pass gives all the scores
+-- of waiters who came just now, some at each acquisition, from the tail on. Who leaves meanwhile moves others to the front
+-- only, where the pass is not yet: so it misses nobody. To see somebody twice does no harm.
+local function served(waiting, head, lease)
+  if raise(head, lease) <= 2 * waiting * WAIT then return end
+  local left = tonumber(redis.call('HGET', state, 'pass')) or 0
+  if left <= 0 or left > waiting then left = waiting end
+  local from, scores = math.max(left - SCORES, 0), {}
+  for place, waiter in ipairs(redis.call('LRANGE', queue, from, left - 1)) do
+    scores[2 * place - 1] = whole(now + math.max(WAIT, lease) + (from + place - 1) * WAIT)
+    scores[2 * place] = waiter
   end
-  raise_head(lease)
-  keep_on(kept[3], kept[4])
-  redis.call('HSET', state, 'debt', whole(debt), 'pass', whole(left), 'head', '')
+  redis.call('ZADD', timeouts, unpack(scores))
+  put(OWN, 'pass', from)
 end
 
 -- Nothing is held of what was to be given back. The head is told if the lock is free, but not watched from here on: a watch may
@@ -171,84 +130,4 @@ end
 local function tell_if_free()
   local head = redis.call('EXISTS', lock) == 0 and redis.pcall('LINDEX', queue, '0')
   if type(head) == 'string' then tell(head) end
-end
-
--- A waiter is there: its score moves on with the time. `score` and `last` are what the sets have of it.
-local function refresh(owner, score, last)
-  local gone = now - (tonumber(last or now) or now)
-  if gone <= 0 then return score end
-  return redis.call('ZINCRBY', timeouts, gone, owner)
-end
-
--- A waiter arrives. The first write is one that a memory limit refuses.
-local function join(owner, ttl)
-  if not redis.acl_check_cmd('PEXPIRE', queue, 1) then error({err = 'NOPERM no permission to PEXPIRE the queue'}, 0) end
-  redis.call('ZADD', seen, stamp, owner, stamp, client_of(owner))
-  local tail = redis.call('LINDEX', queue, '-1')
-  local score = now + math.max(WAIT, ttl)
-  -- What is left of a queue that Java emptied.
-  if not tail then redis.call('UNLINK', state) end
-  if tail then score = math.max(tonumber(redis.call('ZSCORE', timeouts, tail)) or now, now) + WAIT end
-  score = string.format('%.0f', score)
-  redis.call('ZADD', timeouts, score, owner)
-  redis.call('RPUSH', queue, owner)
-  return score
-end
-
--- For how many ms yet a head is not dead that was first looked at at `since`, with the lock free since `free`; and whether
--- it is foreign. What is dead may be its whole client, or only this waiter.
-local clients = {}
-local function left_to(head, since, free)
-  local name = client_of(head)
-  if clients[name] == nil then clients[name] = redis.call('ZSCORE', seen, name) end
-  local client = clients[name]
-  if not client then return since + IGNORED - now, true end
-  local left = math.max(past(client), free) + UNSEEN - now
-  if left <= 0 then return left, false end
-  return math.min(left, math.max(past(redis.call('ZSCORE', seen, head)), since) + UNSEEN - now), false
-end
-
--- Looks at a watched head again. Returns what `left_to` left it, or 0 if nobody listens for it.
-local function look(head, left, foreign, told, deaf)
-  if now - told < AGAIN then return left end
-  if tell(head) ~= 0 then
-    deaf = 0
-  elseif deaf == 0 then
-    deaf = now
-  elseif foreign and now - deaf >= DEAF then
-    return 0
-  end
-  redis.call('HSET', state, 'look', stamp, 'deaf', deaf)
-  return left
-end
-
--- The head of the free lock, and the ms until it may be dropped: 0 if there may be more to drop. It is told; those before
--- it are dead and dropped. The watch over a head goes on however seldom somebody looks, while its score is left alone: Java
--- changes it when the lock is taken meanwhile, or the head goes and comes again; `ms` after the last look it ends.
-local function front(me, head, ms)
-  if not head or head == me then return head, 0 end
-  local known = redis.call('HMGET', state, 'head', 'score', 'since', 'look', 'free', 'deaf')
-  local since, told, free, deaf = past(known[3]), past(known[4]), past(known[5]), past(known[6])
-  local watched = known[1] == head and since > 0 and known[2] == redis.call('ZSCORE', timeouts, head)
-  if not watched then since, free = now, now end
-  local left, foreign = left_to(head, since, free)
-  if not watched then
-    watch(head, free, tell(head), ms)
-  elseif left > 0 then
-    left = look(head, left, foreign, told, deaf)
-  end
-  if left > 0 then return head, left end
-  local dead, heads = {}, redis.call('LRANGE', queue, 0, DROPS)
-  repeat
-    dead[#dead + 1] = head
-    head = heads[#dead + 1]
-  until not head or head == me or #dead == DROPS or left_to(head, now, free) > 0
-  check_scores(dead[1])
-  redis.call('LPOP', queue, #dead)
-  redis.call('ZREM', timeouts, unpack(dead))
-  redis.call('ZREM', seen, unpack(dead))
-  tidy()
-  if not head or head == me then return head, 0 end
-  watch(head, free, tell(head), ms)
-  return head, math.max(left_to(head, now, free), 0)
 end

@@ -12,14 +12,14 @@ use crate::wire::table::{self, script, Table};
 
 /// A script with all that belongs to the queue.
 macro_rules! queue_script {
-    ($file:literal) => {
-        script!($file after "announce" after "fair/begin", [Key, Queue, Timeouts, Seen, Front, Channel])
+    ($file:literal $($shared:literal)?) => {
+        script!($file after "announce" after "fair/begin" $(after $shared)?, [Key, Queue, Timeouts, Seen, Front, Channel])
     };
 }
 
 static FAIR: Table = Table {
     name: "fair",
-    acquire: queue_script!("fair/acquire"),
+    acquire: queue_script!("fair/acquire" "fair/wait"),
     asks: |_, waits| Some(u8::from(waits).to_string()),
     release: queue_script!("fair/release"),
     hand_over: Some(queue_script!("fair/hand_over")),
@@ -31,14 +31,17 @@ static FAIR: Table = Table {
     force: queue_script!("fair/force"),
     // Its channel is that of the next one alone.
     announces: false,
-    queue: Some(table::Queue { refresh: queue_script!("fair/refresh"), leave: queue_script!("fair/leave") }),
+    queue: Some(table::Queue {
+        refresh: queue_script!("fair/refresh" "fair/wait"),
+        leave: queue_script!("fair/leave"),
+    }),
     ..REENTRANT
 };
 
 static FENCED_FAIR: Table = Table {
     name: "fenced_fair",
     fenced: true,
-    acquire: script!("fenced/fence" over "fair/acquire" after "announce" after "fair/begin",
+    acquire: script!("fenced/fence" over "fair/acquire" after "announce" after "fair/begin" after "fair/wait",
         [Key, Queue, Timeouts, Seen, Front, Token, Channel]),
     hand_over: Some(script!("fenced/fence" over "fair/hand_over" after "announce" after "fair/begin",
         [Key, Queue, Timeouts, Seen, Front, Token, Channel])),

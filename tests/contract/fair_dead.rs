@@ -5,7 +5,7 @@ use crate::contract::fair_layout::{run, ACQUIRE};
 use crate::contract::world::*;
 
 const RELEASE: &str = support::lua!("announce", "fair/begin", "fair/release");
-const REFRESH: &str = support::lua!("announce", "fair/begin", "fair/refresh");
+const REFRESH: &str = support::lua!("announce", "fair/begin", "fair/wait", "fair/refresh");
 const LEAVE: &str = support::lua!("announce", "fair/begin", "fair/leave");
 const SETTLE: &str = support::lua!("announce", "fair/begin", "fair/settle");
 
@@ -189,7 +189,6 @@ pub async fn the_scores_are_set_anew_in_parts(case: Case) {
     let far = "for _, o in ipairs(redis.call('LRANGE', KEYS[1], 0, -1)) do \
                redis.call('ZINCRBY', KEYS[2], 9000000000, o) end return 1";
     case.eval(far, &[&queue(&case), &timeouts(&case)], &[]).await;
-    case.ask(&["HSET", &state(&case), "debt", "999999999999"]).await;
     let ahead = async |owner: &str| (score(&case, owner).await - now) / 300_000;
     for round in 1..=6 {
         let next = format!("{}:named-{round}", locks.client_id());

@@ -4,7 +4,7 @@ use crate::contract::fair::*;
 use crate::contract::world::*;
 
 const DAY: i64 = 24 * 60 * 60 * 1000;
-pub const ACQUIRE: &str = support::lua!("announce", "fair/begin", "fair/acquire");
+pub const ACQUIRE: &str = support::lua!("announce", "fair/begin", "fair/wait", "fair/acquire");
 const SETTLE: &str = support::lua!("announce", "fair/begin", "fair/settle");
 
 /// Redisson subtracts at every acquisition; whoever does not is 69 days ahead after 20,000.

@@ -44,19 +44,30 @@ crate::lua::stories! {
     }
     a_pass_over_a_queue_that_became_shorter_ends_with_it {
         "RPUSH q a:1 b:1 d:1"
-        "ZADD t now+300000 a:1 now+600000 b:1 now+900000 d:1"
+        "ZADD t now+300000 a:1 now+1500001 b:1 now+1500002 d:1"
         "HSET f debt 5 pass 300"
-        "fair/acquire k q t s f / a:1 5000 0 1 -> 1 | f{debt=300005 ends=now+87000000 head= kept=now pass=0}/60000 \
-         k{a:1=1}/5000 q[b:1 d:1]/87000000 s(a:now)/60000 t(b:1:now+300000 d:1:now+600000)/87000000"
+        "wait 0"
+        "fair/acquire k q t s f / a:1 5000 0 1 -> 1 | f{debt=5 pass=0}/60000 k{a:1=1}/5000 q[b:1 d:1] \
+         t(b:1:now+300000 d:1:now+600000)"
     }
-    a_queue_that_is_there_keeps_its_debt {
+    a_queue_that_is_there_keeps_its_state {
         "HSET k a:1 1"
         "PEXPIRE k 5000"
         "RPUSH q b:1"
         "ZADD t now+300000 b:1"
-        "HSET f debt 5"
-        "fair/acquire k q t s f / c:1 5000 0 1 -> 0 5000 now+600000 1 | f{debt=5 ends=now+87000000 kept=now}/60000 \
+        "HSET f pass 5"
+        "fair/acquire k q t s f / c:1 5000 0 1 -> 0 5000 now+600000 1 | f{ends=now+87000000 kept=now pass=5}/60000 \
          k{a:1=1}/5000 q[b:1 c:1]/87000000 s(c:now c:1:now)/60000 t(b:1:now+300000 c:1:now+600000)/87000000"
+    }
+    who_joins_stands_behind_the_last {
+        "HSET k a:1 1"
+        "PEXPIRE k 5000"
+        "RPUSH q b:1 d:1"
+        "ZADD t now+300000 b:1 now+7000000 d:1"
+        "wait 0"
+        "fair/acquire k q t s f / c:1 5000 0 1 -> 0 5000 now+7000001 1 | f{ends=now+93400001 kept=now}/60000 \
+         k{a:1=1}/5000 q[b:1 d:1 c:1]/93400001 s(c:now c:1:now)/60000 t(b:1:now+300000 d:1:now+7000000 \
+         c:1:now+7000001)/93400001"
     }
     waiters_queue {
         "HSET k a:1 1"
@@ -136,14 +147,14 @@ crate::lua::stories! {
         "fair/acquire k q t s f / b:1 5000 0 1 -> 0 90000 now+300000 1 | f{ends=now+86700000 kept=now}/60000 \
          k{a:1=1}/90000 q[b:1]/86700000 s(b:now b:1:now)/60000 t(b:1:now+300000)/86700000"
     }
-    an_acquisition_keeps_no_longer_what_was_kept_just_now {
+    an_acquisition_ends_the_watch_and_keeps_nothing {
         "RPUSH q a:1 b:1"
         "ZADD t now+300000 a:1 now+600000 b:1"
         "ZADD s now a now a:1"
-        "HSET f kept now ends now+90000000 head a:1"
+        "HSET f kept now-50000 ends now+90000000 head a:1"
         "PEXPIRE f 1000"
-        "fair/acquire k q t s f / a:1 5000 0 1 -> 1 | f{debt=300000 ends=now+90000000 head= kept=now pass=0}/1000 \
-         k{a:1=1}/5000 q[b:1] s(a:now) t(b:1:now+600000)"
+        "fair/acquire k q t s f / a:1 5000 0 1 -> 1 | f{ends=now+90000000 kept=now-50000}/1000 k{a:1=1}/5000 q[b:1] \
+         s(a:now) t(b:1:now+600000)"
     }
     a_first_waiter_outlives_a_long_hold {
         "HSET k a:1 1"
@@ -157,12 +168,12 @@ crate::lua::stories! {
         "PEXPIRE k 5000"
         "RPUSH q b:1"
         "ZADD t now-500 b:1"
-        "fair/acquire k q t s f / c:1 5000 0 1 -> 0 5000 now+300000 1 | f{ends=now+86700000 kept=now}/60000 \
-         k{a:1=1}/5000 q[b:1 c:1]/86700000 s(c:now c:1:now)/60000 t(b:1:now+300000 c:1:now+300000)/86700000"
+        "fair/acquire k q t s f / c:1 5000 0 1 -> 0 5000 now+600000 1 | f{ends=now+87000000 kept=now}/60000 \
+         k{a:1=1}/5000 q[b:1 c:1]/87000000 s(c:now c:1:now)/60000 t(b:1:now+300000 c:1:now+600000)/87000000"
         "ZREM t c:1"
-        "fair/acquire k q t s f / d:1 5000 0 1 -> 0 5000 now+300000 1 | f{ends=now+86700000 kept=now}/60000 \
-         k{a:1=1}/5000 q[b:1 c:1 d:1]/86700000 s(c:now c:1:now d:now d:1:now)/60000 t(b:1:now+300000 \
-         d:1:now+300000)/86700000"
+        "fair/acquire k q t s f / d:1 5000 0 1 -> 0 5000 now+900000 1 | f{ends=now+87000000 kept=now}/60000 \
+         k{a:1=1}/5000 q[b:1 c:1 d:1]/87000000 s(c:now c:1:now d:now d:1:now)/60000 t(b:1:now+300000 \
+         d:1:now+900000)/87000000"
     }
     the_next_is_told_and_takes_it {
         "hear c:b:1 c"
@@ -177,9 +188,9 @@ crate::lua::stories! {
          score=now+300000 since=now}/60000 q[b:1 c:1]/86700000 s(b:now b:1:now c:now c:1:now)/60000 t(b:1:now+300000 \
          c:1:now+600000)/86700000 | c:b:1=0"
         "wait 100"
-        "fair/acquire k q t s f / b:1 400000 0 1 -> 1 | f{deaf=0 debt=300000 ends=now+86699900 free=now-100 head= \
-         kept=now-100 look=now-100 pass=0 score=now+299900 since=now-100}/59900 k{b:1=1}/400000 q[c:1]/86699900 \
-         s(c:now-100 c:1:now-100 b:now)/59900 t(c:1:now+599900)/86699900"
+        "fair/acquire k q t s f / b:1 400000 0 1 -> 1 | f{deaf=0 ends=now+86699900 free=now-100 kept=now-100 look=now-100 \
+         score=now+299900 since=now-100}/59900 k{b:1=1}/400000 q[c:1]/86699900 s(b:now-100 c:now-100 \
+         c:1:now-100)/59900 t(c:1:now+599900)/86699900"
     }
     an_inner_hold_is_given_back_once {
         "HSET k a:1 3"
@@ -346,72 +357,67 @@ crate::lua::stories! {
         "fair/settle k q t s f / a:1 0 1 -> 0 | f{deaf=0 free=now head=b:1 look=now score=now+300000 since=now}/60000 \
           k{a:1=many} q[b:1] t(b:1:now+300000)"
     }
-    a_taker_in_the_queue_pays_into_the_debt {
+    scores_that_are_too_far_ahead_are_set_anew {
         "RPUSH q a:1 b:1 c:1"
-        "ZADD t now+1 a:1 now+2 b:1 now+3 c:1"
-        "HSET f debt 600000"
-        "fair/acquire k q t s f / a:1 5000 0 1 -> 1 | f{debt=0 ends=now+87000000 head= kept=now pass=0}/60000 \
-         k{a:1=1}/5000 q[b:1 c:1]/87000000 s(a:now)/60000 t(b:1:now+300000 c:1:now+600000)/87000000"
+        "ZADD t now+1 a:1 now+1500001 b:1 now+1600000 c:1"
+        "wait 0"
+        "fair/acquire k q t s f / a:1 5000 0 1 -> 1 | f{pass=0}/60000 k{a:1=1}/5000 q[b:1 c:1] t(b:1:now+300000 \
+         c:1:now+600000)"
     }
-    a_debt_that_the_queue_bears_stays {
+    scores_that_the_queue_bears_stay {
+        "RPUSH q a:1 b:1 c:1"
+        "ZADD t now+1 a:1 now+1500000 b:1 now+9900000 c:1"
+        "wait 0"
+        "fair/acquire k q t s f / a:1 5000 0 1 -> 1 | k{a:1=1}/5000 q[b:1 c:1] t(b:1:now+1500000 c:1:now+9900000)"
+    }
+    the_next_is_raised_and_the_others_are_left_alone {
         "RPUSH q a:1 b:1 c:1"
         "ZADD t now+1 a:1 now+2 b:1 now+3 c:1"
-        "HSET f debt 300000"
-        "fair/acquire k q t s f / a:1 5000 0 1 -> 1 | f{debt=600000 ends=now+86400003 head= kept=now pass=0}/60000 \
-         k{a:1=1}/5000 q[b:1 c:1]/86400003 s(a:now)/60000 t(c:1:now+3 b:1:now+300000)/86400003"
+        "wait 0"
+        "fair/acquire k q t s f / a:1 5000 0 1 -> 1 | k{a:1=1}/5000 q[b:1 c:1] t(c:1:now+3 b:1:now+300000)"
     }
     a_pass_goes_on_where_it_was {
         "RPUSH q a:1 b:1 c:1 d:1"
-        "ZADD t now+1 a:1 now+2 b:1 now+3 c:1 now+4 d:1"
-        "HSET f debt 0 pass 2"
-        "fair/acquire k q t s f / a:1 400000 0 1 -> 1 | f{debt=300000 ends=now+86400004 head= kept=now pass=0}/60000 \
-         k{a:1=1}/400000 q[b:1 c:1 d:1]/86400004 s(a:now)/60000 t(d:1:now+4 b:1:now+400000 c:1:now+700000)/86400004"
+        "ZADD t now+1 a:1 now+2200001 b:1 now+2200002 c:1 now+4 d:1"
+        "HSET f pass 2"
+        "wait 0"
+        "fair/acquire k q t s f / a:1 400000 0 1 -> 1 | f{pass=0}/60000 k{a:1=1}/400000 q[b:1 c:1 d:1] t(d:1:now+4 \
+         b:1:now+400000 c:1:now+700000)"
     }
-    what_is_no_debt_is_none {
+    what_is_no_pass_is_none {
         "RPUSH q a:1 b:1"
-        "ZADD t now+1 a:1 now+900000 b:1"
-        "HSET f debt x pass y"
-        "fair/acquire k q t s f / a:1 5000 0 1 -> 1 | f{debt=300000 ends=now+87300000 head= kept=now pass=0}/60000 \
-         k{a:1=1}/5000 q[b:1]/87300000 s(a:now)/60000 t(b:1:now+900000)/87300000"
+        "ZADD t now+1 a:1 now+900001 b:1"
+        "HSET f pass y"
+        "wait 0"
+        "fair/acquire k q t s f / a:1 5000 0 1 -> 1 | f{pass=0}/60000 k{a:1=1}/5000 q[b:1] t(b:1:now+300000)"
+        "DEL k"
+        "LPUSH q a:1"
+        "ZADD t now+900001 b:1"
+        "HSET f pass -1"
+        "fair/acquire k q t s f / a:1 5000 0 1 -> 1 | f{pass=0}/60000 k{a:1=1}/5000 q[b:1] t(b:1:now+300000)"
     }
-    a_pass_ends_before_the_next_begins {
-        "RPUSH q a:1 b:1 c:1"
-        "ZADD t now+1 a:1 now+900000 b:1 now+910000 c:1"
-        "HSET f debt 900000 pass 1"
-        "fair/acquire k q t s f / a:1 5000 0 1 -> 1 | f{debt=1200000 ends=now+87310000 head= kept=now pass=0}/60000 \
-         k{a:1=1}/5000 q[b:1 c:1]/87310000 s(a:now)/60000 t(b:1:now+300000 c:1:now+910000)/87310000"
-    }
-    who_passes_by_an_empty_queue_pays_nothing {
+    who_empties_the_queue_leaves_nothing {
         "RPUSH q a:1"
         "ZADD t now a:1"
         "fair/acquire k q t s f / a:1 5000 0 1 -> 1 | k{a:1=1}/5000"
     }
-    who_came_without_a_place_pays_nothing {
+    who_came_without_a_place_raises_the_next {
         "RPUSH q a:1 b:1"
-        "fair/acquire k q t s f / a:1 5000 0 1 -> 1 | \
-         f{debt=0 ends=now+86700000 head= kept=now pass=0}/60000 k{a:1=1}/5000 q[b:1]/86700000 \
-         t(b:1:now+300000)/86700000"
+        "fair/acquire k q t s f / a:1 5000 0 1 -> 1 | k{a:1=1}/5000 q[b:1] t(b:1:now+300000)"
     }
     a_hold_without_ttl_raises_the_head {
         "HSET k a:1 1"
         "RPUSH q b:1"
         "ZADD t now b:1"
-        "fair/acquire k q t s f / c:1 5000 0 1 -> 0 -1 now+300000 1 | f{ends=now+86700000 kept=now}/60000 k{a:1=1} \
-         q[b:1 c:1]/86700000 s(c:now c:1:now)/60000 t(b:1:now+300000 c:1:now+300000)/86700000"
+        "fair/acquire k q t s f / c:1 5000 0 1 -> 0 -1 now+600000 1 | f{ends=now+87000000 kept=now}/60000 k{a:1=1} \
+         q[b:1 c:1]/87000000 s(c:now c:1:now)/60000 t(b:1:now+300000 c:1:now+600000)/87000000"
     }
     a_pass_goes_on_at_the_next_acquisition {
-        "lua for i = 1, 192 do redis.call('RPUSH', 'q', 'b:' .. i) redis.call('ZADD', 't', i, 'b:' .. i) end"
+        "lua for i = 1, 192 do redis.call('RPUSH', 'q', 'b:' .. i) redis.call('ZADD', 't', 1e15 + i, 'b:' .. i) end"
         "HSET f pass 191"
         "wait 0"
         "fair/acquire k q t s f / b:1 5000 0 1 -> 1 | *"
         "lua assert(redis.call('HGET', 'f', 'pass') == '1')"
-    }
-    a_pass_is_no_longer_than_the_queue {
-        "RPUSH q a:1 b:1"
-        "ZADD t now+1 a:1 now+2 b:1"
-        "HSET f debt 0 pass 9"
-        "fair/acquire k q t s f / a:1 5000 0 1 -> 1 | f{debt=300000 ends=now+86700000 head= kept=now pass=0}/60000 \
-         k{a:1=1}/5000 q[b:1]/86700000 s(a:now)/60000 t(b:1:now+300000)/86700000"
     }
     who_has_no_score_has_no_place {
         "RPUSH q a:1"

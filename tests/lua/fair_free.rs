@@ -6,9 +6,9 @@ crate::lua::stories! {
         "ZADD t now+1 b:1"
         "HSET f head b:1 score now+1 since now look now free now deaf 0"
         "wait 0"
-        "fair/acquire k q t s f / c:1 5000 0 1 -> 0 5000 now+300001 1 | f{deaf=0 ends=now+86700001 free=now head=b:1 \
-         kept=now look=now score=now+1 since=now}/60000 q[b:1 c:1]/86700001 s(c:now c:1:now)/60000 t(b:1:now+1 \
-         c:1:now+300001)/86700001"
+        "fair/acquire k q t s f / c:1 5000 0 1 -> 0 5000 now+600000 1 | f{deaf=0 ends=now+87000000 free=now head=b:1 \
+         kept=now look=now score=now+1 since=now}/60000 q[b:1 c:1]/87000000 s(c:now c:1:now)/60000 t(b:1:now+1 \
+         c:1:now+600000)/87000000"
     }
     a_free_locks_head_is_told_and_watched {
         "hear c:b:1"
@@ -151,9 +151,8 @@ crate::lua::stories! {
         "ZADD s 1 b 1 b:1 1 d 1 d:1"
         "HSET f head b:1 score now+1 since now-3000 look now free now-3000 deaf 0"
         "wait 0"
-        "fair/acquire k q t s f / a:1 5000 0 1 -> 1 | f{deaf=0 debt=300000 ends=now+86700000 free=now-3000 head= \
-         kept=now look=now pass=0 score=now+1 since=now-3000}/60000 k{a:1=1}/5000 q[e:1]/86700000 s(b:1 d:1 \
-         a:now)/60000 t(e:1:now+300000)/86700000"
+        "fair/acquire k q t s f / a:1 5000 0 1 -> 1 | f{deaf=0 free=now-3000 look=now score=now+1 \
+         since=now-3000} k{a:1=1}/5000 q[e:1] s(b:1 d:1) t(e:1:now+300000)"
     }
     who_is_dead_is_told_nothing {
         "hear c:b:1"
@@ -202,9 +201,8 @@ crate::lua::stories! {
         "ZADD s 1 a 1 a:1"
         "HSET f head b:1 score now+1 since now-5000 look now free now-5000 deaf 0"
         "wait 0"
-        "fair/acquire k q t s f / a:1 5000 0 1 -> 1 | f{deaf=0 debt=300000 ends=now+86700000 free=now-5000 head= \
-         kept=now look=now pass=0 score=now+1 since=now-5000}/60000 k{a:1=1}/5000 q[e:1]/86700000 s(a:now)/60000 \
-         t(e:1:now+300000)/86700000"
+        "fair/acquire k q t s f / a:1 5000 0 1 -> 1 | f{deaf=0 free=now-5000 look=now score=now+1 \
+         since=now-5000} k{a:1=1}/5000 q[e:1] s(a:1) t(e:1:now+300000)"
     }
     nobody_listens_for_a_second {
         "RPUSH q b:1"

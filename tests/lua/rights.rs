@@ -69,12 +69,12 @@ crate::lua::stories! {
     who_has_the_lock_when_it_is_refused_has_a_token_next {
         "SET token 100000000000000025"
         "RPUSH q a:1 b:1"
-        "ZADD t now+300000 a:1 now+600000 b:1"
+        "ZADD t now+300000 a:1 now+5 b:1"
         "without ZADD fenced fair/acquire k q t s f token / a:1 5000 0 1 0 1 -> \
           ERR ACL failure in script: User default has no permissions to run the 'zadd' command* | k{a:1=1}/5000 \
-         q[b:1] t(b:1:now+600000) token=100000000000000025"
+         q[b:1] t(b:1:now+5) token=100000000000000025"
         "fenced fair/acquire k q t s f token / a:1 5000 0 1 0 1 -> 1 100000000000000026 | k{a:1=1}/5000 q[b:1] \
-         t(b:1:now+600000) token=100000000000000026"
+         t(b:1:now+5) token=100000000000000026"
     }
     what_a_latch_can_not_note_it_does_not_do {
         "SET l 3"

@@ -173,19 +173,20 @@ const TOKENS: &str = "for i = 1, 100 do for _, key in ipairs({'a', 'b', 'c', 'd'
     redis.call('SET', key .. i, 't', 'PX', 9000) end end";
 const HASHES: &str = "for i = 1, 100 do for _, key in ipairs({'a', 'b', 'c', 'd', 'e'}) do \
     redis.call('HSET', key .. i, 'o', 1) redis.call('PEXPIRE', key .. i, 9000) end end";
-const DEBT: &str = "queue(now) redis.call('HSET', 'f', 'debt', n * 300000 + 300000)";
+/// All scores are further ahead than their places say.
+const AHEAD: &str = "local real = now now = now + 1e12 queue(real)";
 /// The same, and somebody holds it.
-const HELD_DEBT: &str = "queue(now) redis.call('HSET', 'f', 'debt', n * 300000 + 300000) \
+const HELD_AHEAD: &str = "local real = now now = now + 1e12 queue(real) \
     redis.call('HSET', 'x', 'c0:0', 1) redis.call('PEXPIRE', 'x', 600000)";
 
 /// Those of the fair lock.
 pub const FAIR_BOUNDS: [Bound; 17] = [
     bound("fair/acquire", "behind n dead", DEAD_QUEUE, FAIR, "o 60000 0 1"),
     bound("fair/acquire", "a try behind n dead", DEAD_QUEUE, FAIR, "o 60000 0 0"),
-    bound("fair/acquire", "its turn, n behind it, the debt is due", DEBT, FAIR, "c+:+ 60000 0 1"),
+    bound("fair/acquire", "its turn, n too far ahead behind it", AHEAD, FAIR, "c+:+ 60000 0 1"),
     bound("fair/acquire", "held, n wait", HELD_QUEUE, FAIR, "p 60000 0 1"),
     bound("fair/release", "n wait", HELD_QUEUE, FAIR, "o 60000 1"),
-    bound("fair/hand_over", "n wait, the debt is due", HELD_DEBT, FAIR, "c@:@ c+:+ 60000"),
+    bound("fair/hand_over", "n wait, too far ahead", HELD_AHEAD, FAIR, "c@:@ c+:+ 60000"),
     bound("fair/settle", "the head of n goes", QUEUE, FAIR, "c1:1 0 0"),
     Bound { exception: Some(LEAVER), ..bound("fair/settle", "one of n goes", QUEUE, FAIR, "c900:900 0 0") },
     bound("fair/leave", "the head of n goes", QUEUE, FAIR, "c1:1"),

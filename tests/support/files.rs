@@ -48,6 +48,7 @@ fn joined(script: &str, is_quick: bool) -> String {
     let lua = |script: &str| read(&format!("lua/{script}.lua"));
     let shared: &[&str] = match script.split_once('/') {
         Some(("read" | "write", _)) => &["read_write"],
+        Some(("fair", "acquire" | "refresh")) => &["fair/begin", "fair/wait"],
         Some(("fair", verb)) if verb != "renew" => &["fair/begin"],
         Some(("grouped", "acquire_all" | "release_all" | "renew")) => &["grouped/hold"],
         Some(("grouped", _)) => &["grouped/hold", "grouped/begin"],

@@ -61,7 +61,7 @@ impl Kind {
         let queue = |file| (Script::new(file, &["announce", "fair/begin"]), FAIR.to_vec());
         Self {
             queues: true,
-            acquire: queue("fair/acquire"),
+            acquire: (Script::new("fair/acquire", &["announce", "fair/begin", "fair/wait"]), FAIR.to_vec()),
             release: queue("fair/release"),
             settle: queue("fair/settle"),
             renew: (Script::new("fair/renew", &[]), FAIR[..3].to_vec()),
