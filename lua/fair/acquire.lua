@@ -59,9 +59,7 @@ if ttl < lease or count ~= n then
 end
 if score or head == owner then
   local waiting = remove(owner, head)
-  if not found and waiting > 0 then
-    if kept[3] then redis.call('HDEL', state, 'head') end
-    served(waiting, redis.call('LINDEX', queue, '0'), lease)
-  end
+  if kept[3] then redis.call('HDEL', state, 'head') end
+  if not found then served(waiting, redis.call('LINDEX', queue, '0'), lease) end
 end
 return {1, nonce, now}

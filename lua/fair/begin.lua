@@ -113,6 +113,7 @@ end
 -- of waiters who came just now, some at each acquisition, from the tail on. Who leaves meanwhile moves others to the front
 -- only, where the pass is not yet: so it misses nobody. To see somebody twice does no harm.
 local function served(waiting, head, lease)
+  if waiting == 0 then return end
   if raise(head, lease) <= 2 * waiting * WAIT then return end
   local left = tonumber(redis.call('HGET', state, 'pass')) or 0
   if left <= 0 or left > waiting then left = waiting end

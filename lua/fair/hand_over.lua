@@ -23,12 +23,9 @@ redis.call('HDEL', lock, from)
 local set = heads[1] == to and redis.pcall('HSET', lock, to, '1')
 if type(set) == 'number' then set = redis.pcall('PEXPIRE', lock, ARGV[5]) end
 if type(set) ~= 'number' then
-  if set then redis.pcall('HDEL', lock, to) end
+  if set then redis.call('HDEL', lock, to) end
   return {0, nonce, now, wake()}
 end
 -- It has it, whatever becomes of its place: that is dropped as dead then.
-pcall(function()
-  local waiting = remove(to, to)
-  if waiting > 0 then served(waiting, heads[2], lease) end
-end)
+pcall(function() served(remove(to, to), heads[2], lease) end)
 return {1, nonce, now}
