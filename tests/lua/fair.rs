@@ -419,6 +419,21 @@ crate::lua::stories! {
         "fair/acquire k q t s f / b:1 5000 0 1 -> 1 | *"
         "lua assert(redis.call('HGET', 'f', 'pass') == '1')"
     }
+    a_pass_begins_at_the_tail {
+        "lua for i = 1, 193 do redis.call('RPUSH', 'q', 'b:' .. i) redis.call('ZADD', 't', 1e15 + i, 'b:' .. i) end"
+        "HSET f pass 0"
+        "wait 0"
+        "fair/acquire k q t s f / b:1 5000 0 1 -> 1 | *"
+        "lua assert(redis.call('HGET', 'f', 'pass') == '2')"
+    }
+    a_pass_ends_at_the_head {
+        "RPUSH q a:1 b:1 c:1"
+        "ZADD t now+1 a:1 now+1500001 b:1 now+1500002 c:1"
+        "HSET f pass 1"
+        "wait 0"
+        "fair/acquire k q t s f / a:1 5000 0 1 -> 1 | f{pass=0}/60000 k{a:1=1}/5000 q[b:1 c:1] t(b:1:now+300000 \
+         c:1:now+1500002)"
+    }
     who_has_no_score_has_no_place {
         "RPUSH q a:1"
         "fair/place k q t s f / a:1 -> 1 1 -1"
