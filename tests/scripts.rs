@@ -87,7 +87,7 @@ fn without_comment(line: &str) -> &str {
 }
 
 /// What stands before those scripts that use it.
-const FUNCTIONS: [&str; 9] = [
+const FUNCTIONS: [&str; 10] = [
     "announce.lua",
     "silent.lua",
     "read_write.lua",
@@ -97,6 +97,7 @@ const FUNCTIONS: [&str; 9] = [
     "now.lua",
     "admin/what.lua",
     "grouped/hold.lua",
+    "fair/wait.lua",
 ];
 
 /// Every script.

@@ -13,7 +13,8 @@ use crate::wire::table::{self, script, Table};
 /// A script with all that belongs to the queue.
 macro_rules! queue_script {
     ($file:literal $($shared:literal)?) => {
-        script!($file after "announce" after "fair/begin" $(after $shared)?, [Key, Queue, Timeouts, Seen, Front, Channel])
+        script!($file after "announce" after "fair/begin" $(after $shared)?,
+            [Key, Queue, Timeouts, Seen, Front, Channel])
     };
 }
 

@@ -188,8 +188,8 @@ crate::lua::stories! {
          score=now+300000 since=now}/60000 q[b:1 c:1]/86700000 s(b:now b:1:now c:now c:1:now)/60000 t(b:1:now+300000 \
          c:1:now+600000)/86700000 | c:b:1=0"
         "wait 100"
-        "fair/acquire k q t s f / b:1 400000 0 1 -> 1 | f{deaf=0 ends=now+86699900 free=now-100 kept=now-100 look=now-100 \
-         score=now+299900 since=now-100}/59900 k{b:1=1}/400000 q[c:1]/86699900 s(b:now-100 c:now-100 \
+        "fair/acquire k q t s f / b:1 400000 0 1 -> 1 | f{deaf=0 ends=now+86699900 free=now-100 kept=now-100 \
+         look=now-100 score=now+299900 since=now-100}/59900 k{b:1=1}/400000 q[c:1]/86699900 s(b:now-100 c:now-100 \
          c:1:now-100)/59900 t(c:1:now+599900)/86699900"
     }
     an_inner_hold_is_given_back_once {

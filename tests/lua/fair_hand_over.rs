@@ -53,8 +53,8 @@ crate::lua::stories! {
         "wait 0"
         "HSET k a:1 1"
         "RPUSH q b:1"
-        "without HDEL fair/hand_over k q t s f / a:1 b:1 9000 -> ERR ACL failure in script: User default has no permissions \
-         to run the 'hdel' command* | k{a:1=1} q[b:1]"
+        "without HDEL fair/hand_over k q t s f / a:1 b:1 9000 -> ERR ACL failure in script: User default has no \
+         permissions to run the 'hdel' command* | k{a:1=1} q[b:1]"
     }
     what_the_next_may_not_have_is_given_back {
         "wait 0"
