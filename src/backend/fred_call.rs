@@ -19,7 +19,7 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::call::grants;
-use super::fred_config::{client, Config, Times, FEW};
+use super::fred_config::{client, without_ours, Config, Times, FEW};
 use super::node::online;
 use super::url::HostPort;
 use super::{Call, Fate, Item, Outcome, Script};
@@ -301,7 +301,7 @@ fn item(value: Value) -> Item {
 
 /// What a fred error says of the call (reference: fred 10.1, with one attempt and no redirections).
 pub(super) fn failed(error: &Error) -> Fate {
-    let text = error.details();
+    let text = &*without_ours(error.details());
     match error.kind() {
         ErrorKind::Backpressure | ErrorKind::Canceled => Fate::NotSent(text.to_owned()),
         ErrorKind::IO | ErrorKind::Timeout | ErrorKind::Protocol | ErrorKind::Parse => {
@@ -315,7 +315,7 @@ pub(super) fn failed(error: &Error) -> Fate {
             match text {
                 "Client is not initialized." | "Failed to send command to router." => Fate::NotSent(text.to_owned()),
                 _ if text.starts_with("ERR ") || text.starts_with("WRONGTYPE") => Fate::of_reply(text),
-                _ => Fate::Doubtful(error.to_string()),
+                _ => Fate::Doubtful(without_ours(&error.to_string())),
             }
         }
     }

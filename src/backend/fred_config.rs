@@ -403,6 +403,11 @@ pub(crate) fn is_resp2(why: &str) -> bool {
     why.starts_with("NOPROTO") || why.starts_with("ERR unknown command") && why.contains("HELLO")
 }
 
+/// The server's words without those of ours that it repeats: of HELLO, a password is among them.
+pub(crate) fn without_ours(why: &str) -> String {
+    why.split(", with args beginning with").next().unwrap_or_default().to_owned()
+}
+
 /// Why there is no connection.
 pub(super) fn connect_error(error: &Error) -> ConnectError {
     if let Some(why) = error.details().strip_prefix(CREDENTIALS) {
@@ -410,11 +415,11 @@ pub(super) fn connect_error(error: &Error) -> ConnectError {
     }
     match Fate::of_error(error.details()) {
         Some(Fate::Refused(why @ (Refused::NoPermission(_) | Refused::NotAuthenticated(_)))) => why.into(),
-        _ if is_resp2(error.details()) => ConnectError::Resp2(error.details().to_owned()),
+        _ if is_resp2(error.details()) => ConnectError::Resp2(without_ours(error.details())),
         _ if wants_certificate(error.details()) => ConnectError::ClientCertificate(error.details().to_owned()),
         _ if *error.kind() == ErrorKind::Auth => Refused::NotAuthenticated(error.details().to_owned()).into(),
         #[cfg(feature = "tls")]
         _ if *error.kind() == ErrorKind::Tls => ConnectError::Tls(error.details().to_owned()),
-        _ => ConnectError::Unreachable(error.to_string()),
+        _ => ConnectError::Unreachable(without_ours(&error.to_string())),
     }
 }

@@ -8,7 +8,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::backend::fred_config::{Dial, CREDENTIALS};
+use crate::backend::fred_config::{without_ours, Dial, CREDENTIALS};
 use crate::backend::url::HostPort;
 
 /// Whoever is asked for credentials has so many times the limit of an answer, at most.
@@ -80,7 +80,7 @@ impl Dial {
             }
             hello.extend(["SETNAME", &self.name]);
             talk.send(&[hello, question.to_vec()], self.limit).await?;
-            talk.next().await??;
+            talk.next().await?.map_err(|why| without_ours(&why))?;
             let answer = talk.next().await?;
             Ok((talk, answer))
         });

@@ -245,6 +245,8 @@ pub(crate) struct Queuer {
     refresh: &'static Script,
     place: Arc<Place>,
     pub(crate) listener: Listener,
+    /// In the middle of an attempt.
+    asks: bool,
     /// The server took it out of the queue as it got the lock.
     won: bool,
 }
@@ -256,10 +258,10 @@ impl Queuer {
         let listener = Listener::new(&wish.engine, format!("{}:{}", entry.line.keys.channel, entry.field).into());
         let place = entry.line.crowd.lock().join(&entry.field, wish);
         entry.waiting.lock().insert(place.clone());
-        Self { refresh: queue.refresh, place, listener, won: false }
+        Self { refresh: queue.refresh, place, listener, asks: false, won: false }
     }
 
-    /// Says for all waiters of this process that they still wait, those that did not lately; this is the first of them.
+    /// Says for all waiters of this process that they still wait, those that did not lately, if this one asks for all.
     async fn refresh(&self) {
         let (script, line) = (self.refresh, &self.place.wish.entry.line);
         let batches = line.crowd.lock().due(&self.place);
@@ -310,9 +312,13 @@ impl Contest for Queuer {
                 // The same owner got it elsewhere.
                 return Ok(None);
             }
-            // One of a process asks for all; the others wait for their message.
+            // One of a process asks for all; the others wait for their message, and see that it does.
             let deaf = (!self.listener.is_confirmed()).then_some(began);
-            let since = entry.line.crowd.lock().asked(&self.place).or(deaf);
+            let (since, silent_at) = {
+                let crowd = entry.line.crowd.lock();
+                (crowd.asked(&self.place).or(deaf), crowd.silent_at(&self.place))
+            };
+            let look_at = since.map_or(silent_at, |since| since.max(began) + pause);
             tokio::select! {
                 biased;
                 () = self.place.bell.notified() => {}
@@ -320,7 +326,11 @@ impl Contest for Queuer {
                     self.place.wish.doubt_holders();
                     return Ok(None);
                 }
-                () = sleep_until(since.map(|since| since.max(began) + pause)) => return Ok(None),
+                () = tokio::time::sleep_until(look_at) => {
+                    if since.is_some() || entry.line.crowd.lock().stands_in(&self.place) {
+                        return Ok(None);
+                    }
+                }
             }
         }
     }
@@ -328,7 +338,10 @@ impl Contest for Queuer {
     async fn attempt(&mut self) -> Result<Tried<Ticket>, LockError> {
         self.listener.asks();
         self.place.wish.entry.line.crowd.lock().asks();
+        self.asks = true;
         let tried = self.place.wish.attempt(Some(self.place.clone())).await;
+        self.asks = false;
+        self.place.wish.entry.line.crowd.lock().answered();
         self.listener.answered();
         match &tried {
             Ok(Tried::Won(_)) => self.won = true,
@@ -352,7 +365,13 @@ impl Drop for Queuer {
     fn drop(&mut self) {
         let entry = &self.place.wish.entry;
         entry.waiting.lock().remove(&self.place);
-        let left = entry.line.crowd.lock().leave(&entry.field, &self.place);
+        let left = {
+            let mut crowd = entry.line.crowd.lock();
+            if self.asks {
+                crowd.answered();
+            }
+            crowd.leave(&entry.field, &self.place)
+        };
         // Outside of that lock: what was handed over gives itself back.
         drop(left);
         if self.listener.attempts() > 0 && !self.won {

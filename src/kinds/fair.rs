@@ -164,4 +164,36 @@ mod tests {
         next.unlock().await.unwrap();
         unpolled.await.unwrap().unlock().await.unwrap();
     }
+
+    /// The first of a process asks for all of it. Where that one is kept and not polled, another does, so that nobody
+    /// who is polled loses its place, or waits on while the lock is free.
+    #[tokio::test(start_paused = true)]
+    async fn who_stands_behind_one_that_is_not_polled_is_served() {
+        for others in [0, 1] {
+            let server = EmbeddedServer::new();
+            let (holder, locks, other) = (server.connect(), server.connect(), server.connect());
+            let held = holder.fair_lock("queue").guard().await.unwrap();
+            let lock = locks.fair_lock("queue").owned_by(&"unpolled".parse().unwrap());
+            let mut unpolled = lock.guard().boxed();
+            for _ in 0..10 {
+                assert!(futures::poll!(&mut unpolled).is_pending());
+                tokio::time::sleep(MS).await;
+            }
+            let wait = |locks: &crate::Locks| {
+                let lock = locks.fair_lock("queue");
+                tokio::spawn(async move { lock.guard().await.unwrap() })
+            };
+            let next = wait(&locks);
+            tokio::time::sleep(MS).await;
+            let behind: Vec<_> = (0..others).map(|_| wait(&other)).collect();
+            tokio::time::sleep(MS * 20_000).await;
+            held.unlock().await.unwrap();
+            let next = tokio::time::timeout(MS * 6_000, next).await.expect("in time").unwrap();
+            assert!(behind.iter().all(|waiter| !waiter.is_finished()), "in their order");
+            next.unlock().await.unwrap();
+            for waiter in behind {
+                waiter.await.unwrap().unlock().await.unwrap();
+            }
+        }
+    }
 }

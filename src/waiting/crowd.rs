@@ -13,6 +13,9 @@ use crate::waiting::waiters::{Mail, Waiter, Waiters};
 
 /// An owner that does not ask itself is said to be there this often.
 const REFRESH: Duration = Duration::from_secs(20);
+/// Another asks for all where the first did not for so long, as its future may be kept and not polled: the server takes a
+/// client that is silent for 3 s for dead, and whoever has no place there any more is told of nothing.
+const SILENCE: Duration = Duration::from_secs(2);
 /// Owners in one script.
 const BATCH: usize = 100;
 /// Scripts at one look.
@@ -37,13 +40,16 @@ struct OwnerHere<W, P> {
 pub(crate) struct Crowd<W, P> {
     owners: HashMap<Arc<str>, OwnerHere<W, P>>,
     order: BTreeMap<Rank, Arc<str>>,
-    /// When any of them last asked for the lock.
+    /// How many ask for the lock now, and when any of them last did.
+    asking: usize,
     asked: Option<Instant>,
+    /// Who asks for all in place of the first.
+    stand_in: Option<u64>,
 }
 
 impl<W, P> Default for Crowd<W, P> {
     fn default() -> Self {
-        Self { owners: HashMap::new(), order: BTreeMap::new(), asked: None }
+        Self { owners: HashMap::new(), order: BTreeMap::new(), asking: 0, asked: None, stand_in: None }
     }
 }
 
@@ -130,6 +136,13 @@ impl<W, P> Crowd<W, P> {
 
     /// One of them asks for the lock now, in the name of all.
     pub(crate) fn asks(&mut self) {
+        self.asking += 1;
+        self.asked = Some(Instant::now());
+    }
+
+    /// It was answered, or went away.
+    pub(crate) fn answered(&mut self) {
+        self.asking = self.asking.saturating_sub(1);
         self.asked = Some(Instant::now());
     }
 
@@ -138,14 +151,34 @@ impl<W, P> Crowd<W, P> {
         self.is_first(waiter).then(|| self.asked.unwrap_or_else(Instant::now))
     }
 
-    /// For the first of them: the owners that the server should hear of now, in batches.
+    /// When another looks whether the first is silent: of many, one after the other.
+    pub(crate) fn silent_at(&self, waiter: &Waiter<W, P>) -> Instant {
+        let turn = waiter.number.checked_rem(self.owners.len() as u64).unwrap_or_default();
+        self.asked.unwrap_or_else(Instant::now) + SILENCE + Duration::from_millis(turn)
+    }
+
+    /// Whether it is to ask in place of the first. One in the middle of its call is not silent.
+    pub(crate) fn stands_in(&mut self, waiter: &Waiter<W, P>) -> bool {
+        let is_silent = self.asking == 0 && Instant::now() >= self.silent_at(waiter);
+        if is_silent {
+            self.asked = Some(Instant::now());
+            self.stand_in = Some(waiter.number);
+        }
+        is_silent
+    }
+
+    /// For who asks for all: the owners that the server should hear of now, in batches.
     pub(crate) fn due(&mut self, waiter: &Waiter<W, P>) -> Vec<Vec<Arc<str>>> {
-        if !self.is_first(waiter) {
+        let stands_in = self.stand_in.take_if(|number| *number == waiter.number).is_some();
+        if !stands_in && !self.is_first(waiter) {
             return Vec::new();
         }
         let now = Instant::now();
-        // Those without a rank are about to ask for the first time.
-        let is_due = |owner: &OwnerHere<W, P>| owner.rank.0 != NOT_YET && now.duration_since(owner.told) >= REFRESH;
+        let silent = self.order.keys().next().filter(|_| stands_in).copied();
+        // Those without a rank are about to ask for the first time. Nobody speaks for one that is silent.
+        let is_due = |OwnerHere { rank, told, .. }: &OwnerHere<W, P>| {
+            rank.0 != NOT_YET && Some(*rank) != silent && now.duration_since(*told) >= REFRESH
+        };
         let mut due: Vec<_> = self.owners.iter_mut().filter(|(_, owner)| is_due(owner)).collect();
         due.sort_unstable_by_key(|(_, owner)| (owner.told, owner.rank.1));
         due.truncate(BATCH * BATCHES);

@@ -169,7 +169,9 @@ impl Drop for Flight {
 impl Flight {
     /// None of them has an answer.
     fn end(&mut self, fate: &Fate) {
-        for call in std::mem::take(&mut self.calls) {
+        // One after the other: where telling one panics, the rest are in doubt.
+        self.calls.reverse();
+        while let Some(call) = self.calls.pop() {
             call.tell(Err(fate.clone()), &self.sent);
         }
     }
@@ -291,7 +293,9 @@ impl Flight {
             let poisoned = poisoned(&self.sent.node, GROUP.name, "the reply has not the shape of a group's");
             return poisoned.unwrap_or_else(|fate| self.end(&fate));
         };
-        for (call, line) in std::mem::take(&mut self.calls).into_iter().zip(lines) {
+        self.calls.reverse();
+        for line in lines {
+            let Some(call) = self.calls.pop() else { return };
             call.tell(self.read(&line, &answer), &self.sent);
         }
     }
