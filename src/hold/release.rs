@@ -281,7 +281,7 @@ impl Release {
                 Ok(())
             }
             Ok(answer) if answer.status == Status::Busy => {
-                // Another process's is the next of the queue, or this one was refused it: who is the next is told.
+                // Another process's is the next of the queue.
                 self.heir = None;
                 heir_gate.acquire.merge(&called.doubt);
                 drop(heir_gate);

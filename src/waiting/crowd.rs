@@ -154,12 +154,14 @@ impl<W, P> Crowd<W, P> {
     /// When another looks whether the first is silent: of many, one after the other.
     pub(crate) fn silent_at(&self, waiter: &Waiter<W, P>) -> Instant {
         let turn = waiter.number.checked_rem(self.owners.len() as u64).unwrap_or_default();
-        self.asked.unwrap_or_else(Instant::now) + SILENCE + Duration::from_millis(turn)
+        // One in the middle of its call is not silent.
+        let since = self.asked.filter(|_| self.asking == 0).unwrap_or_else(Instant::now);
+        since + SILENCE + Duration::from_millis(turn)
     }
 
-    /// Whether it is to ask in place of the first. One in the middle of its call is not silent.
+    /// Whether it is to ask in place of the first.
     pub(crate) fn stands_in(&mut self, waiter: &Waiter<W, P>) -> bool {
-        let is_silent = self.asking == 0 && Instant::now() >= self.silent_at(waiter);
+        let is_silent = Instant::now() >= self.silent_at(waiter);
         if is_silent {
             self.asked = Some(Instant::now());
             self.stand_in = Some(waiter.number);

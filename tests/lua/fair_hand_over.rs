@@ -49,19 +49,11 @@ crate::lua::stories! {
         "SET q 1"
         "fair/hand_over k q t s f / a:1 b:1 9000 -> 0 -1 | q=1"
     }
-    who_may_not_give_it_back_hands_nothing_over {
+    who_may_not_take_one_out_hands_nothing_over {
         "wait 0"
         "HSET k a:1 1"
         "RPUSH q b:1"
-        "without HDEL fair/hand_over k q t s f / a:1 b:1 9000 -> ERR ACL failure in script: User default has no \
-         permissions to run the 'hdel' command* | k{a:1=1} q[b:1]"
-    }
-    what_the_next_may_not_have_is_given_back {
-        "wait 0"
-        "HSET k a:1 1"
-        "RPUSH q b:1"
-        "ZADD t now+300000 b:1"
-        "without HSET fair/hand_over k q t s f / a:1 b:1 9000 -> 0 0 | q[b:1] t(b:1:now+300000)"
+        "without HDEL fair/hand_over k q t s f / a:1 b:1 9000 -> 6 NOPERM*"
     }
     only_a_single_hold_is_handed_over {
         "HSET k a:1 2"
@@ -73,14 +65,12 @@ crate::lua::stories! {
         "SET k 1"
         "fair/hand_over k q t s f / a:1 b:1 9000 -> 4 WRONGTYPE*"
     }
-    with_a_refused_lease_it_is_given_back {
-        "wait 0"
+    a_refused_lease_hands_nothing_over {
         "HSET k a:1 1"
         "PEXPIRE k 500"
         "RPUSH q b:1"
         "ZADD t now+300000 b:1"
-        "fair/hand_over k q t s f / a:1 b:1 1e30 -> 0 0 | f{deaf=now free=now head=b:1 look=now \
-         score=now+300000 since=now}/60000 q[b:1] t(b:1:now+300000)"
+        "fair/hand_over k q t s f / a:1 b:1 1e30 -> 6 ERR value is not an integer*"
     }
     who_gets_it_has_it_whatever_becomes_of_its_place {
         "HSET k a:1 1"

@@ -52,9 +52,10 @@ const STORIES: [&[(&str, &[&str])]; 10] = [
 
 /// What takes, makes, hands on or says that it still waits: refused where there is no memory. All else works then, what
 /// gives back above all.
-const REFUSED: [&str; 19] = [
+const REFUSED: [&str; 20] = [
     "admin/present",
     "fair/acquire",
+    "fair/hand_over",
     "fair/refresh",
     "fenced/run",
     "grouped/acquire",
