@@ -412,7 +412,7 @@ async fn has_left(Wish { engine, kind, entry, .. }: &Wish) -> bool {
 #[cfg(all(test, feature = "embedded"))]
 mod tests {
     use super::*;
-    use crate::{EmbeddedServer, Reply};
+    use crate::EmbeddedServer;
 
     const MS: Duration = Duration::from_millis(1);
     const SEC: Duration = Duration::from_secs(1);
@@ -436,43 +436,6 @@ mod tests {
         let asked = server.calls() - before;
         assert!((5..30).contains(&asked), "{asked} scripts in 10 s for {LOCKS} locks");
         waiting.iter().for_each(|waiting| waiting.abort());
-    }
-
-    /// Who goes away leaves the server's queue by one script; where the server was away, when it is there again: else
-    /// who comes behind it would wait until it is taken for dead.
-    #[tokio::test(start_paused = true)]
-    async fn who_goes_away_leaves_the_queue_once() {
-        let server = EmbeddedServer::new();
-        let (holder, locks) = (server.connect(), server.connect());
-        let guard = holder.fair_lock("queue").acquire().lease(SEC * 600).guard().await.unwrap().unwrap();
-        let queued = || match server.command(&["LLEN", "redisson_lock_queue:{queue}"]) {
-            Ok(Reply::Int(queued)) => queued,
-            other => panic!("{other:?}"),
-        };
-        let wait = || {
-            let lock = locks.fair_lock("queue");
-            tokio::spawn(async move { lock.guard().await })
-        };
-        let settled = || tokio::time::sleep(MS * 10);
-        let first = wait();
-        settled().await;
-        assert_eq!(queued(), 1);
-        first.abort();
-        settled().await;
-        assert_eq!(queued(), 0);
-        let before = server.calls();
-        tokio::time::sleep(SEC * 5).await;
-        assert_eq!(server.calls(), before, "it has left");
-        let second = wait();
-        settled().await;
-        assert_eq!(queued(), 1);
-        server.stop();
-        second.abort();
-        tokio::time::sleep(locks.engine().settings.outage_limit + SEC * 10).await;
-        server.start();
-        tokio::time::sleep(SEC * 10).await;
-        assert_eq!(queued(), 0);
-        drop(guard);
     }
 
     /// Their owner has one place in the server's queue, and loses it as the first of them is served: the other asks at

@@ -196,4 +196,41 @@ mod tests {
             }
         }
     }
+
+    /// Who goes away leaves the server's queue by one script; where the server was away, when it is there again: else
+    /// who comes behind it would wait until it is taken for dead.
+    #[tokio::test(start_paused = true)]
+    async fn who_goes_away_leaves_the_queue_once() {
+        let server = EmbeddedServer::new();
+        let (holder, locks) = (server.connect(), server.connect());
+        let guard = holder.fair_lock("queue").acquire().lease(MS * 600_000).guard().await.unwrap().unwrap();
+        let queued = || match server.command(&["LLEN", "redisson_lock_queue:{queue}"]) {
+            Ok(Reply::Int(queued)) => queued,
+            other => panic!("{other:?}"),
+        };
+        let wait = || {
+            let lock = locks.fair_lock("queue");
+            tokio::spawn(async move { lock.guard().await })
+        };
+        let settled = || tokio::time::sleep(MS * 10);
+        let first = wait();
+        settled().await;
+        assert_eq!(queued(), 1);
+        first.abort();
+        settled().await;
+        assert_eq!(queued(), 0);
+        let before = server.calls();
+        tokio::time::sleep(MS * 5_000).await;
+        assert_eq!(server.calls(), before, "it has left");
+        let second = wait();
+        settled().await;
+        assert_eq!(queued(), 1);
+        server.stop();
+        second.abort();
+        tokio::time::sleep(locks.engine().settings.outage_limit + MS * 10_000).await;
+        server.start();
+        tokio::time::sleep(MS * 10_000).await;
+        assert_eq!(queued(), 0);
+        drop(guard);
+    }
 }

@@ -13,8 +13,8 @@ use crate::waiting::waiters::{Mail, Waiter, Waiters};
 
 /// An owner that does not ask itself is said to be there this often.
 const REFRESH: Duration = Duration::from_secs(20);
-/// Another asks for all where the first did not for so long, as its future may be kept and not polled: the server takes a
-/// client that is silent for 3 s for dead, and whoever has no place there any more is told of nothing.
+/// Another asks for all where the first did not for so long, as its future may be kept and not polled: the server takes
+/// a client that is silent for 3 s for dead, and whoever has no place there any more is told of nothing.
 const SILENCE: Duration = Duration::from_secs(2);
 /// Owners in one script.
 const BATCH: usize = 100;
