@@ -188,7 +188,7 @@ mod tests {
             let behind: Vec<_> = (0..others).map(|_| wait(&other)).collect();
             tokio::time::sleep(MS * 20_000).await;
             held.unlock().await.unwrap();
-            let next = tokio::time::timeout(MS * 6_000, next).await.expect("in time").unwrap();
+            let next = tokio::time::timeout(MS * 6_000, next).await.unwrap().unwrap();
             assert!(behind.iter().all(|waiter| !waiter.is_finished()), "in their order");
             next.unlock().await.unwrap();
             for waiter in behind {
