@@ -410,16 +410,17 @@ pub(crate) fn without_ours(why: &str) -> String {
 
 /// Why there is no connection.
 pub(super) fn connect_error(error: &Error) -> ConnectError {
-    if let Some(why) = error.details().strip_prefix(CREDENTIALS) {
+    let details = &*without_ours(error.details());
+    if let Some(why) = details.strip_prefix(CREDENTIALS) {
         return ConnectError::Credentials(why.to_owned());
     }
-    match Fate::of_error(error.details()) {
+    match Fate::of_error(details) {
         Some(Fate::Refused(why @ (Refused::NoPermission(_) | Refused::NotAuthenticated(_)))) => why.into(),
-        _ if is_resp2(error.details()) => ConnectError::Resp2(without_ours(error.details())),
-        _ if wants_certificate(error.details()) => ConnectError::ClientCertificate(error.details().to_owned()),
-        _ if *error.kind() == ErrorKind::Auth => Refused::NotAuthenticated(error.details().to_owned()).into(),
+        _ if is_resp2(details) => ConnectError::Resp2(details.to_owned()),
+        _ if wants_certificate(details) => ConnectError::ClientCertificate(details.to_owned()),
+        _ if *error.kind() == ErrorKind::Auth => Refused::NotAuthenticated(details.to_owned()).into(),
         #[cfg(feature = "tls")]
-        _ if *error.kind() == ErrorKind::Tls => ConnectError::Tls(error.details().to_owned()),
+        _ if *error.kind() == ErrorKind::Tls => ConnectError::Tls(details.to_owned()),
         _ => ConnectError::Unreachable(without_ours(&error.to_string())),
     }
 }

@@ -325,13 +325,14 @@ impl Flow {
             match to.as_mut().poll_write(cx, rest)? {
                 Poll::Ready(0) => return Poll::Ready(Err(std::io::ErrorKind::WriteZero.into())),
                 Poll::Ready(count) => self.written += count,
-                // Else it would grow for as long as there is always more.
-                Poll::Pending if self.written > KEPT => {
-                    self.out.drain(..self.written);
-                    self.before += std::mem::take(&mut self.written) as u64;
+                Poll::Pending => {
+                    // Else it would grow for as long as there is always more.
+                    if self.written > KEPT {
+                        self.out.drain(..self.written);
+                        self.before += std::mem::take(&mut self.written) as u64;
+                    }
                     return Poll::Pending;
                 }
-                Poll::Pending => return Poll::Pending,
             }
         }
         if !self.is_flushed {

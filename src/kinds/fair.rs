@@ -106,6 +106,7 @@ impl<K: Queued> Lock<K> {
 
 #[cfg(all(test, feature = "embedded"))]
 mod tests {
+    use std::future::Future;
     use std::time::Duration;
 
     use futures::FutureExt;
@@ -113,6 +114,14 @@ mod tests {
     use crate::{EmbeddedServer, Reply};
 
     const MS: Duration = Duration::from_millis(1);
+
+    /// It is polled until it has its place and hears of its turn.
+    async fn waits<F: Future + Unpin>(wait: &mut F) {
+        for _ in 0..10 {
+            assert!(futures::poll!(&mut *wait).is_pending());
+            tokio::time::sleep(MS).await;
+        }
+    }
 
     /// What one task gives back goes by the same script to the next in the server's queue, if that is of its process;
     /// else to that of another one.
@@ -151,10 +160,7 @@ mod tests {
         let first = of("first").guard().await.unwrap();
         let lock = of("unpolled");
         let mut unpolled = lock.guard().boxed();
-        for _ in 0..10 {
-            assert!(futures::poll!(&mut unpolled).is_pending());
-            tokio::time::sleep(MS).await;
-        }
+        waits(&mut unpolled).await;
         let next = of("next");
         let next = tokio::spawn(async move { next.guard().await.unwrap() });
         tokio::time::sleep(MS).await;
@@ -175,10 +181,7 @@ mod tests {
             let held = holder.fair_lock("queue").guard().await.unwrap();
             let lock = locks.fair_lock("queue").owned_by(&"unpolled".parse().unwrap());
             let mut unpolled = lock.guard().boxed();
-            for _ in 0..10 {
-                assert!(futures::poll!(&mut unpolled).is_pending());
-                tokio::time::sleep(MS).await;
-            }
+            waits(&mut unpolled).await;
             let wait = |locks: &crate::Locks| {
                 let lock = locks.fair_lock("queue");
                 tokio::spawn(async move { lock.guard().await.unwrap() })
