@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures::future::{join_all, Future, FutureExt, OptionFuture};
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::sync::{watch, Semaphore};
+use tokio::sync::watch;
 
 use crate::backend::node::Node;
 use crate::backend::{Backend, Script, Signal, Slots};
@@ -28,9 +28,7 @@ use crate::wire::life::Life;
 use crate::wire::reply::{Answer, Status};
 use crate::wire::script::{Called, Fate, Fault, Patience, Query, Wire};
 
-/// Give-backs that were not answered, and are tried again: so many at once, ..
-const RETRIES: usize = 16;
-/// .. after this pause first, and after this one at last.
+/// Give-backs that were not answered are tried again: after this pause first, and after this one at last.
 const FIRST_RETRY: Duration = Duration::from_millis(200);
 const LAST_RETRY: Duration = Duration::from_secs(2);
 
@@ -52,8 +50,6 @@ pub(crate) struct Engine {
     pub(crate) herald: Herald,
     pub(crate) ids: Ids,
     pub(crate) owed: Owed,
-    /// So many give-backs that were not answered are tried again at once.
-    retries: Semaphore,
     closing: AtomicBool,
     /// Its tasks ended before it did.
     dead: AtomicBool,
@@ -121,7 +117,6 @@ impl Engine {
             herald,
             ids,
             owed: Owed::default(),
-            retries: Semaphore::new(RETRIES),
             closing: AtomicBool::new(false),
             dead: AtomicBool::new(false),
             over: watch::Sender::new(false),
@@ -223,30 +218,33 @@ impl Engine {
         Patience::new(self.now(), self.settings.command_timeout)
     }
 
-    /// Tries again, with pauses, what was not answered: until it is (`true`), or until `over`, when the lease that it
-    /// is about has ended. However many there are, a few at once try, so that an outage is not met with a flood.
+    /// Tries again, with pauses, what this key's node did not answer: until it does (`true`), or until `over`, when the
+    /// lease that it is about has ended. However many there are, a few at once try at one node, so that an outage is
+    /// not met with a flood.
     pub(crate) async fn insist<F: Future<Output = bool>>(
         &self,
+        key: &str,
         over: Option<Moment>,
         mut answered: impl FnMut() -> F,
     ) -> bool {
         let mut ends = pin!(OptionFuture::from(over.map(|over| self.wire.clock.sleep_until(over))));
-        let _permit = tokio::select! {
-            biased;
-            permit = self.retries.acquire() => permit,
-            Some(()) = &mut ends => return false,
-        };
         let mut pause = FIRST_RETRY;
         loop {
-            tokio::select! {
+            let turn = async {
+                tokio::time::sleep(self.wire.jittered(pause)).await;
+                // Where none is known to have the key, nobody is asked.
+                self.wire.backend.node(key).ok()?.turn_to_retry().await
+            };
+            let turn = tokio::select! {
                 biased;
-                () = tokio::time::sleep(self.wire.jittered(pause)) => {}
+                turn = turn => turn,
                 Some(()) = &mut ends => return false,
-            }
+            };
             // Never dropped half-way: nobody would know of its copies, which may come behind what follows.
-            if answered().await {
+            if turn.is_some() && answered().await {
                 return true;
             }
+            drop(turn);
             if over.is_some_and(|over| self.now() >= over) {
                 return false;
             }

@@ -9,12 +9,15 @@ use std::time::Duration;
 
 use ::futures::future::{ready, BoxFuture, FutureExt};
 use parking_lot::Mutex;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use super::{Call, Fate, Outcome};
 use crate::base::clock::{Clock, Moment, ServerClock, ServerTime, TICK};
 use crate::base::janitor::say;
+
+/// What one server did not answer is tried again by so many at once.
+const RETRIES: usize = 16;
 
 /// The connection to one server. Calls that are polled in order reach the server in that order, as long as it lives.
 pub(crate) trait Link: Send + Sync + 'static {
@@ -52,6 +55,8 @@ pub(crate) struct Node {
     grants_from: OnceLock<Moment>,
     /// How many replicas the topology lists, one more than that; 0 while it is not known.
     replicas: AtomicU32,
+    /// Who tries again what it did not answer.
+    retries: Arc<Semaphore>,
 }
 
 /// What INFO says of this.
@@ -96,6 +101,7 @@ impl Node {
             over: AtomicBool::new(false),
             grants_from: OnceLock::new(),
             replicas: AtomicU32::new(0),
+            retries: Arc::new(Semaphore::new(RETRIES)),
         })
     }
 
@@ -121,6 +127,11 @@ impl Node {
 
     pub(crate) fn is_over(&self) -> bool {
         self.over.load(Ordering::Acquire)
+    }
+
+    /// For who tries again what was not answered here: so many at once do.
+    pub(crate) async fn turn_to_retry(&self) -> Option<OwnedSemaphorePermit> {
+        self.retries.clone().acquire_owned().await.ok()
     }
 
     /// How many replicas it has, connected or not, if that is known.

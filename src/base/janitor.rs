@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use futures::future::{BoxFuture, FutureExt};
+use futures::future::{poll_immediate, BoxFuture, FutureExt};
 use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver, UnboundedSender};
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
 /// A piece of work, or (`None`) the end.
 type Job = Option<BoxFuture<'static, ()>>;
@@ -83,6 +83,17 @@ impl Janitor {
             }
             done
         })
+    }
+
+    /// Work that others wait for: from its first poll on it goes on here, whether its caller polls or not. `None`: the
+    /// client has ended.
+    pub(crate) async fn hand_in<T: Send + 'static>(&self, mut work: BoxFuture<'static, T>) -> Option<T> {
+        if let Some(done) = poll_immediate(&mut work).await {
+            return Some(done);
+        }
+        let (tell, told) = oneshot::channel();
+        self.finish(work.map(|done| drop(tell.send(done))));
+        told.await.ok()
     }
 
     /// Ends [`Chores::run`] when what is under way is done, at the latest after its limit.

@@ -18,7 +18,7 @@ use crate::base::registry::Registry;
 use crate::engine::Engine;
 use crate::error::{in_runtime, LostReason};
 use crate::events::Event;
-use crate::hold::contend::leave_queue;
+use crate::hold::doubt::leave_queue;
 use crate::hold::entry::{Entry, Forgotten, Line};
 use crate::hold::release::give_all_back;
 use crate::permits::latch::LocalLatch;

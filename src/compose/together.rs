@@ -190,7 +190,7 @@ async fn give_back(engine: &Arc<Engine>, scripts: &Together, mut leaving: Vec<Le
                 }
                 None => release.give_to_server(gate, last).await,
             };
-            release.done = true;
+            release.end();
             given.err().map(|error| error.of_lost(release.hold.leased.lost(release.engine.now())))
         }
     });

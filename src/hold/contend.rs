@@ -12,7 +12,7 @@ use crate::backend::Script;
 use crate::base::clock::Moment;
 use crate::error::{LockError, QueryError};
 use crate::hold::attempt::Wish;
-use crate::hold::doubt::{is_to_be_tried_again, owe, sweep, Rest};
+use crate::hold::doubt::{leave_queue, sweep, Rest};
 use crate::hold::entry::Place;
 use crate::hold::ticket::Ticket;
 use crate::waiting::wait::{sleep_until, Contest, Listener, Tried};
@@ -379,34 +379,6 @@ impl Drop for Queuer {
             wish.engine.janitor.clone().finish(leave_queue(wish));
         }
     }
-}
-
-/// Nobody waits as this owner any more: its place in the server's queue goes, as soon as its attempts are over. Until
-/// then it is small, as 100,000 may be.
-pub(crate) async fn leave_queue(wish: Arc<Wish>) {
-    if !has_left(&wish).await {
-        // Who comes behind it would wait until it is taken for dead.
-        let over = wish.engine.now().after(wish.engine.settings.outage_limit);
-        wish.engine.insist(Some(over), || has_left(&wish)).boxed().await;
-    }
-}
-
-/// `false`: the server was not there, or let nobody in.
-async fn has_left(Wish { engine, kind, entry, .. }: &Wish) -> bool {
-    let Some(queue) = kind.queue else { return true };
-    let mut gate = entry.gate.clone().lock_owned().await;
-    let _permit = entry.line.leaving.acquire().await;
-    if entry.line.crowd.lock().has(&entry.field) {
-        return true;
-    }
-    let leave = async {
-        let keys = entry.line.keys.of(queue.leave.keys);
-        let called = engine.wire.call(queue.leave, &keys, &[&entry.field], &engine.patience()).await;
-        // A copy of this may come late, too.
-        owe(engine, entry, &mut gate, &called.doubt);
-        !is_to_be_tried_again(&called.result)
-    };
-    leave.boxed().await
 }
 
 #[cfg(all(test, feature = "embedded"))]

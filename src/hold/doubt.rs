@@ -1,19 +1,30 @@
-//! What calls without an answer may have done, or may do yet: waited for, and taken back. Rule 6 of docs/PROTOCOL.md.
+//! What is left on the server of those who went away, and what calls without an answer may have done or may do yet:
+//! waited for, and taken back. Rule 6 of docs/PROTOCOL.md.
 
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::FutureExt;
+use parking_lot::Mutex;
+
+use crate::base::clock::{millis, Moment};
+use crate::base::config::SHORTEST_LEASE;
 use crate::base::fault::Refused;
 use crate::base::janitor::say;
 use crate::engine::Engine;
 use crate::error::LostReason;
-use crate::hold::entry::{Entry, Gate, Hold, Wish};
+use crate::hold::entry::{Entry, Gate, Hold, Leaver, Line, Wish};
 use crate::lease::validity::Place;
 use crate::wire::doubt::Doubt;
 use crate::wire::reply::{Answer, Status};
 use crate::wire::script::{Fault, Patience, Query};
 use crate::wire::table::Table;
+
+/// Owners that leave a queue by one script.
+const LEAVERS: usize = 100;
+/// They are tried again for so long where they were not answered: what a place in the queue is worth at least.
+const LEAVES_FOR: Duration = Duration::from_secs(300);
 
 /// What there may be on the server of a hold, or of an attempt at one, that is to go.
 pub(crate) struct Rest {
@@ -45,9 +56,7 @@ impl Rest {
     }
 
     /// Until it is answered, or the lease is over. Between two tries the entry is open.
-    async fn clear(&self, engine: &Arc<Engine>, gate: Gate) {
-        // No copy runs later than a command timeout from now, and what it does lasts for the lease.
-        let over = engine.now().after(self.lease + engine.settings.command_timeout);
+    async fn clear(&self, engine: &Arc<Engine>, gate: Gate, over: Moment) {
         if self.is_answered(engine, gate).await {
             return;
         }
@@ -55,7 +64,7 @@ impl Rest {
             let gate = self.entry.gate.clone().lock_owned().await;
             self.is_answered(engine, gate).await
         };
-        if !engine.insist(Some(over), again).await {
+        if !engine.insist(&self.entry.line.keys.lock, Some(over), again).await {
             let name = &*self.entry.line.keys.name;
             say(|| tracing::warn!(target: "lockson", name, "a hold was not given back: its lease has ended by now"));
         }
@@ -92,18 +101,113 @@ pub(crate) fn sweep(
     doubt: Doubt,
 ) -> impl Future<Output = ()> + Send + 'static {
     let owing = engine.owed.note(&rest.entry.line.keys.name);
+    // No copy runs later than a command timeout from now, and what it does lasts for the lease.
+    let over = engine.now().after(rest.lease + engine.settings.command_timeout);
     async move {
         if let Some(gate) = gate {
-            rest.clear(&engine, gate).await;
+            rest.clear(&engine, gate, over).await;
         }
         if !doubt.is_empty() {
             doubt.pass().await;
             let gate = rest.entry.gate.clone().lock_owned().await;
-            rest.clear(&engine, gate).await;
+            rest.clear(&engine, gate, over).await;
             let mut gate = rest.entry.gate.lock().await;
             gate.acquire.forget(&doubt);
         }
         drop(owing);
+    }
+}
+
+/// Nobody waits as this owner any more: its place in the server's queue goes, as soon as its attempts are over. Until
+/// then this is small, as 100,000 may be. Many go by one script: who is the first of them sees to it.
+pub(crate) async fn leave_queue(wish: Arc<Wish>) {
+    let (engine, line) = (wish.engine.clone(), wish.entry.line.clone());
+    let gate = wish.entry.gate.clone().lock_owned().await;
+    let is_seen_to = {
+        let mut leavers = line.leavers.lock();
+        let is_seen_to = leavers.is_some();
+        leavers.get_or_insert_default().push_back((wish, gate));
+        is_seen_to
+    };
+    if !is_seen_to {
+        see_to_leavers(engine, line).boxed().await;
+    }
+}
+
+async fn see_to_leavers(engine: Arc<Engine>, line: Arc<Line>) {
+    // Nobody else sees to who is left where this is dropped half-way.
+    let line = scopeguard::guard(line, |line| {
+        let left = line.leavers.lock().take();
+        drop(left);
+    });
+    let mut is_away = false;
+    while let Some(batch) = next_leavers(&line) {
+        let left = match is_away {
+            true => batch.into_iter().map(|(wish, _)| wish).collect(),
+            false => leave(&engine, batch).await,
+        };
+        if !left.is_empty() {
+            // The others need not find that out, too.
+            is_away = true;
+            engine.janitor.finish(leave_later(engine.clone(), line.clone(), left));
+        }
+    }
+}
+
+fn next_leavers(line: &Line) -> Option<Vec<Leaver>> {
+    let mut leavers = line.leavers.lock();
+    let batch: Vec<_> = leavers.as_mut().map(|list| list.drain(..list.len().min(LEAVERS)).collect())?;
+    if batch.is_empty() {
+        *leavers = None;
+    }
+    Some(batch).filter(|batch| !batch.is_empty())
+}
+
+/// Takes them out of the queue. Returns who is to be tried again: the server was not there, or let nobody in.
+async fn leave(engine: &Arc<Engine>, mut batch: Vec<Leaver>) -> Vec<Arc<Wish>> {
+    // Somebody waits again as the same owner.
+    batch.retain(|(wish, _)| !wish.entry.line.crowd.lock().has(&wish.entry.field));
+    while let Some((Wish { entry, kind, .. }, _)) = batch.first().map(|(wish, gate)| (&**wish, gate)) {
+        let Some(queue) = kind.queue else { break };
+        let (keys, patience) = (entry.line.keys.of(queue.leave.keys), engine.brief());
+        let owners: Vec<&str> = batch.iter().map(|(wish, _)| &*wish.entry.field).collect();
+        let called = engine.wire.call(queue.leave, &keys, &owners, &patience).await;
+        for (wish, gate) in &mut batch {
+            // A copy of this may come late, too.
+            owe(engine, &wish.entry, gate, &called.doubt);
+        }
+        if is_to_be_tried_again(&called.result) {
+            return batch.into_iter().map(|(wish, _)| wish).collect();
+        }
+        // Of a long queue only some go at once.
+        let gone = called.result.ok().and_then(|answer| usize::try_from(answer.int(0)?).ok());
+        batch.drain(..gone.unwrap_or(batch.len()).clamp(1, batch.len()));
+    }
+    Vec::new()
+}
+
+/// Who comes behind them would wait until each is taken for dead.
+async fn leave_later(engine: Arc<Engine>, line: Arc<Line>, leavers: Vec<Arc<Wish>>) {
+    let over = engine.now().after(LEAVES_FOR);
+    let left = Mutex::new(leavers);
+    let again = || async {
+        let (mut batch, mut busy) = (Vec::new(), Vec::new());
+        for wish in std::mem::take(&mut *left.lock()) {
+            // Not waited for: another that leaves later may have some of them, and wait for these.
+            match wish.entry.gate.clone().try_lock_owned() {
+                Ok(gate) => batch.push((wish, gate)),
+                Err(_) => busy.push(wish),
+            }
+        }
+        busy.extend(leave(&engine, batch).await);
+        let are_gone = busy.is_empty();
+        *left.lock() = busy;
+        are_gone
+    };
+    if !engine.insist(&line.keys.lock, Some(over), again).await {
+        let name = &*line.keys.name;
+        let text = "places in its queue were not given back: each costs 3 s there";
+        say(|| tracing::warn!(target: "lockson", name, "{text}"));
     }
 }
 
@@ -147,6 +251,30 @@ pub(crate) fn settle_args<'a>(kind: &Table, entry: &Entry, mark: &'a str, n: &'a
 pub(crate) async fn wait_out(gate: &mut Gate) {
     gate.release.pass().await;
     gate.release = Doubt::default();
+}
+
+/// Nobody has it any more, and nobody gets it before this moment: its lease is set to what is left until then. If that
+/// is not done, it stays for the lease that it has, which is longer.
+pub(crate) async fn leave_until(
+    engine: &Arc<Engine>,
+    hold: &Hold,
+    gate: &mut Gate,
+    until: Moment,
+    patience: &Patience,
+) -> Result<Answer, Fault> {
+    engine.watchdog.forget(&hold.leased);
+    // A late copy of what took it would undo this, or take it anew when it is over.
+    gate.acquire.pass().await;
+    gate.acquire.take();
+    wait_out(gate).await;
+    let left = until.since(engine.now()).max(SHORTEST_LEASE);
+    // Whole milliseconds, and no shorter.
+    let ms = (millis(left) + 1).to_string();
+    let script = hold.kind.extend;
+    let keys = hold.entry.line.keys.of(script.keys);
+    let called = engine.wire.call(script, &keys, &[&**hold.leased.mark(), &ms], patience).await;
+    owe(engine, &hold.entry, gate, &called.doubt);
+    called.result
 }
 
 /// Copies of a release without an answer, or of a change of the lease, may still run. The entry remembers that, so it

@@ -34,8 +34,6 @@ use crate::wire::table::{Runs, Table};
 
 /// Lost bare holds that a client remembers.
 const MOST_FORGOTTEN: usize = 256;
-/// Scripts at once by which waiters leave the server's queue for one lock.
-const LEAVING: usize = 64;
 
 /// One owner's wish for one lock.
 #[derive(Clone)]
@@ -102,6 +100,9 @@ impl Sleeper for Place {
     }
 }
 
+/// A waiter that went away, with its entry to itself.
+pub(crate) type Leaver = (Arc<Wish>, Gate);
+
 /// One lock in this process: its owners, and their turns.
 pub(crate) struct Line {
     pub(crate) keys: Arc<Keys>,
@@ -112,8 +113,8 @@ pub(crate) struct Line {
     token: AtomicU64,
     /// Those who wait in the server's queue. Made for whoever comes first, as most locks have none; so is what follows.
     pub(crate) crowd: LazyLock<Box<Mutex<Queued>>>,
-    /// So many leave that queue at once: more would be asked twice, as the answers take longer than a call may.
-    pub(crate) leaving: LazyLock<Box<Semaphore>>,
+    /// Those who leave that queue, while somebody sees to it.
+    pub(crate) leavers: Mutex<Option<Box<VecDeque<Leaver>>>>,
     /// One of this process at a time asks for the votes of a red lock.
     pub(crate) candidates: LazyLock<Arc<Semaphore>>,
     forgotten: Arc<Forgotten>,
@@ -129,7 +130,7 @@ impl Line {
             turns: Mutex::new(Turns::new(|wish| wish.kind.role)),
             token: AtomicU64::new(0),
             crowd: LazyLock::new(Box::default),
-            leaving: LazyLock::new(|| Box::new(Semaphore::new(LEAVING))),
+            leavers: Mutex::default(),
             candidates: LazyLock::new(|| Arc::new(Semaphore::new(1))),
             forgotten: forgotten.clone(),
             _listed: listed,

@@ -10,10 +10,9 @@ use futures::future::{ready, BoxFuture, Either, FutureExt, Ready};
 
 use crate::backend::Script;
 use crate::base::clock::{millis, Moment};
-use crate::base::config::SHORTEST_LEASE;
 use crate::engine::Engine;
 use crate::error::{LostReason, QueryError, UnlockError};
-use crate::hold::doubt::{owe, settle_args, wait_out, Rest};
+use crate::hold::doubt::{leave_until, owe, settle_args, Rest};
 use crate::hold::entry::{count_text, Entry, Gate, Hold, Place, Ticket, Wish};
 use crate::hold::run::{begins, go_on, may_go_on};
 use crate::lease::validity::Place as Where;
@@ -36,7 +35,7 @@ pub(crate) struct Release {
     /// Whether a copy of an earlier call may have given it back.
     pub(crate) in_doubt: bool,
     /// Whether its end was heard.
-    pub(crate) done: bool,
+    done: bool,
 }
 
 /// Who gets what is given back.
@@ -69,7 +68,7 @@ pub(crate) fn release(
         };
         let mut release = Release::new(engine, share, hold, n, Patience::new(began, outage));
         let given = release.give(gate).await;
-        release.done = true;
+        release.end();
         given.map_err(|error| error.of_lost(lost(&release.engine)))
     }
 }
@@ -109,6 +108,19 @@ impl Release {
         Self { engine, share, hold, n, patience, heir: None, in_doubt: false, done: false }
     }
 
+    /// Its end was heard.
+    pub(crate) fn end(&mut self) {
+        self.done = true;
+    }
+
+    /// What is left of it to do goes over to what is returned.
+    fn for_another_task(&mut self) -> Self {
+        let Self { engine, share, hold, n, patience, in_doubt, .. } = &*self;
+        let mut other = Self::new(engine.clone(), *share, hold.clone(), *n, patience.clone());
+        (other.in_doubt, other.heir, self.done) = (*in_doubt, self.heir.take(), true);
+        other
+    }
+
     /// It is renewed no more, and nobody of this process is to be handed it. Whether this is the last of a run, and our
     /// own message is heard here.
     pub(crate) fn leave_turn(&self) -> (bool, bool) {
@@ -131,8 +143,16 @@ impl Release {
         }
         match self.next(&gate, now) {
             Next::Server(last) => self.give_to_server(gate, last).await,
-            // Boxed: only some kinds, and the first of a run, take a script for it.
-            Next::Heir(script, heir_gate) => self.give_to_heir(script, gate, heir_gate).boxed().await,
+            // The heir waits for it: a future that is kept and not polled would keep it from the lock.
+            Next::Heir(script, heir_gate) => {
+                let mut own = self.for_another_task();
+                let work = async move {
+                    let given = own.give_to_heir(script, gate, heir_gate).await;
+                    own.end();
+                    given
+                };
+                self.engine.janitor.hand_in(work.boxed()).await.unwrap_or(Err(QueryError::Closed.into()))
+            }
             Next::Given => Ok(()),
         }
     }
@@ -354,30 +374,6 @@ impl Release {
         Rest::of(&self.hold).take_back(&self.engine, Some(gate), doubt);
         QueryError::of_fault(&self.hold.entry.line.keys.name, fault, closed).into()
     }
-}
-
-/// Nobody has it any more, and nobody gets it before this moment: its lease is set to what is left until then. If that
-/// is not done, it stays for the lease that it has, which is longer.
-async fn leave_until(
-    engine: &Arc<Engine>,
-    hold: &Hold,
-    gate: &mut Gate,
-    until: Moment,
-    patience: &Patience,
-) -> Result<Answer, Fault> {
-    engine.watchdog.forget(&hold.leased);
-    // A late copy of what took it would undo this, or take it anew when it is over.
-    gate.acquire.pass().await;
-    gate.acquire.take();
-    wait_out(gate).await;
-    let left = until.since(engine.now()).max(SHORTEST_LEASE);
-    // Whole milliseconds, and no shorter.
-    let ms = (millis(left) + 1).to_string();
-    let script = hold.kind.extend;
-    let keys = hold.entry.line.keys.of(script.keys);
-    let called = engine.wire.call(script, &keys, &[&**hold.leased.mark(), &ms], patience).await;
-    owe(engine, &hold.entry, gate, &called.doubt);
-    called.result
 }
 
 /// Ends whatever an entry holds, however often, and what it is about to hold: behind the call that is under way.

@@ -288,7 +288,7 @@ impl Pool {
                 answered || over.is_none() && in_doubt
             };
             if over.is_some() || !in_doubt {
-                engine.insist(over, again).await;
+                engine.insist(&pool.ledger.keys.lock, over, again).await;
             }
             if !is_answered.into_inner() {
                 let name = &*pool.ledger.keys.name;

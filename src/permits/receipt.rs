@@ -146,7 +146,7 @@ impl Ledger {
                     *last.lock() = undone;
                     is_over
                 };
-                self.engine.insist(Some(over), again).await;
+                self.engine.insist(&self.keys.lock, Some(over), again).await;
                 self.is_undone(last.into_inner());
                 drop(owing);
             });

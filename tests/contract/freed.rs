@@ -126,3 +126,31 @@ pub async fn a_lost_bare_hold_is_said_to_new_handles(case: Case) {
     assert!(lock().try_lock().await.unwrap().is_acquired());
     lock().unlock().await.unwrap();
 }
+
+/// Who hands it over may keep that future and poll it no more, in the middle of the call: the next has it all the same.
+pub async fn a_giver_need_not_be_polled(case: Case) {
+    let client = case.client().await;
+    let lock = |owner: &str| case.lock(&client).owned_by(&Owner::named(owner).unwrap());
+    // The first time the server may have to be told of the scripts.
+    for is_polled in [true, false] {
+        let holder = lock("holder").guard().await.unwrap();
+        let [giver, next] = ["giver", "next"].map(lock);
+        let giver = begun(async move { giver.guard().await }).await;
+        let next = begun(async move { next.guard().await }).await;
+        // They stand in the server's queue by then, where there is one.
+        sleep(ms(50)).await;
+        holder.unlock().await.unwrap();
+        let mut unlock = Box::pin(patient("the first", giver).await.unwrap().unwrap().unlock());
+        if is_polled {
+            unlock.await.unwrap();
+            drop(patient("the next", next).await.unwrap().unwrap());
+        } else {
+            let given = futures::poll!(unlock.as_mut());
+            drop(patient("the next", next).await.unwrap().unwrap());
+            if given.is_pending() {
+                patient("who gave it", unlock).await.unwrap();
+            }
+        }
+        eventually(secs(5), "nobody has it", || async { case.is_free().await }).await;
+    }
+}

@@ -155,7 +155,7 @@ groups! { $
     }
     exclusive {
         every: one_owner_at_a_time, waiters_of_a_process_are_served_in_order;
-        freed: a_deleted_lock_is_free_here, every_head_looks, a_message_has_a_holder_asked;
+        freed: a_deleted_lock_is_free_here, every_head_looks, a_message_has_a_holder_asked, a_giver_need_not_be_polled;
     }
     exclusive_reentry {
         reentry: scopes_part_joined_futures;

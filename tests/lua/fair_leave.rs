@@ -4,36 +4,50 @@ crate::lua::stories! {
     who_leaves_is_looked_for_from_the_nearer_end {
         "RPUSH q a:1 b:1 c:1 d:1 b:1"
         "ZADD t 100 a:1 200 b:1 300 d:1 310 e:1 320 f:1"
-        "fair/leave k q t s f / b:1 -> 1 | q[a:1 c:1 d:1 b:1] t(a:1:100 d:1:300 e:1:310 f:1:320)"
+        "fair/leave k q t s f / b:1 -> 1 1 | q[a:1 c:1 d:1 b:1] t(a:1:100 d:1:300 e:1:310 f:1:320)"
         "RPUSH q d:1"
         "ZADD t 330 g:1"
-        "fair/leave k q t s f / d:1 -> 1 | q[a:1 c:1 d:1 b:1] t(a:1:100 e:1:310 f:1:320 g:1:330)"
+        "fair/leave k q t s f / d:1 -> 1 1 | q[a:1 c:1 d:1 b:1] t(a:1:100 e:1:310 f:1:320 g:1:330)"
         "RPUSH q e:1 k:1 e:1"
         "ZADD t 400 h:1 405 k:1 520 i:1"
-        "fair/leave k q t s f / e:1 -> 1 | \
+        "fair/leave k q t s f / e:1 -> 1 1 | \
          q[a:1 c:1 d:1 b:1 k:1 e:1] t(a:1:100 f:1:320 g:1:330 h:1:400 k:1:405 i:1:520)"
     }
     who_leaves_a_queue_that_lacks_scores_is_looked_for_everywhere {
         "RPUSH q a:1 b:1 c:1 b:1"
         "ZADD t 100 a:1 200 b:1 300 c:1"
-        "fair/leave k q t s f / b:1 -> 1 | q[a:1 c:1] t(a:1:100 c:1:300)"
+        "fair/leave k q t s f / b:1 -> 1 1 | q[a:1 c:1] t(a:1:100 c:1:300)"
     }
     who_came_twice_leaves_twice {
         "HSET k x:1 1"
         "RPUSH q b:1 a:1 a:1"
         "ZADD t now+1 b:1 now+2 a:1"
-        "fair/leave k q t s f / a:1 -> 1 | k{x:1=1} q[b:1] t(b:1:now+1)"
+        "fair/leave k q t s f / a:1 -> 1 1 | k{x:1=1} q[b:1] t(b:1:now+1)"
+    }
+    many_leave_at_once {
+        "hear c:d:1"
+        "RPUSH q a:1 b:1 c:1 d:1 e:1"
+        "ZADD t now+1 a:1 now+2 b:1 now+3 c:1 now+4 d:1 now+5 e:1"
+        "fair/leave k q t s f / b:1 a:1 x:1 c:1 -> 1 4 | \
+          f{deaf=0 free=now head=d:1 look=now score=now+300000 since=now}/60000 \
+          q[d:1 e:1] t(e:1:now+5 d:1:now+300000) | c:d:1=0"
+        "fair/leave k q t s f / e:1 x:1 -> 1 2 | f{deaf=0 free=now head=d:1 look=now score=now+300000 since=now}/60000 \
+          q[d:1] t(d:1:now+300000)"
+        "HSET k h:1 1"
+        "RPUSH q e:1"
+        "ZADD t now+5 e:1"
+        "fair/leave k q t s f / e:1 d:1 -> 1 2 | k{h:1=1}"
     }
     who_leaves_makes_room {
         "hear c:c:1"
         "RPUSH q b:1 c:1 d:1"
         "ZADD t now+1 b:1 now+2 c:1 now+3 d:1"
         "ZADD s now b:1 now b now c:1 now d:1"
-        "fair/leave k q t s f / d:1 -> 1 | q[b:1 c:1] s(b:now b:1:now c:1:now) t(b:1:now+1 c:1:now+2)"
-        "fair/leave k q t s f / d:1 -> 1"
-        "fair/leave k q t s f / b:1 -> 1 | f{deaf=0 free=now head=c:1 look=now score=now+300000 since=now}/60000 \
+        "fair/leave k q t s f / d:1 -> 1 1 | q[b:1 c:1] s(b:now b:1:now c:1:now) t(b:1:now+1 c:1:now+2)"
+        "fair/leave k q t s f / d:1 -> 1 1"
+        "fair/leave k q t s f / b:1 -> 1 1 | f{deaf=0 free=now head=c:1 look=now score=now+300000 since=now}/60000 \
           q[c:1] s(b:now c:1:now) t(c:1:now+300000) | c:c:1=0"
-        "fair/leave k q t s f / c:1 -> 1 | "
+        "fair/leave k q t s f / c:1 -> 1 1 | "
     }
     who_waits_no_more_goes_from_the_queue {
         "hear c:b:1"

@@ -180,7 +180,7 @@ const HELD_AHEAD: &str = "local real = now now = now + 1e12 queue(real) \
     redis.call('HSET', 'x', 'c0:0', 1) redis.call('PEXPIRE', 'x', 600000)";
 
 /// Those of the fair lock.
-pub const FAIR_BOUNDS: [Bound; 17] = [
+pub const FAIR_BOUNDS: [Bound; 19] = [
     bound("fair/acquire", "behind n dead", DEAD_QUEUE, FAIR, "o 60000 0 1"),
     bound("fair/acquire", "a try behind n dead", DEAD_QUEUE, FAIR, "o 60000 0 0"),
     bound("fair/acquire", "its turn, n too far ahead behind it", AHEAD, FAIR, "c+:+ 60000 0 1"),
@@ -191,6 +191,8 @@ pub const FAIR_BOUNDS: [Bound; 17] = [
     Bound { exception: Some(LEAVER), ..bound("fair/settle", "one of n goes", QUEUE, FAIR, "c900:900 0 0") },
     bound("fair/leave", "the head of n goes", QUEUE, FAIR, "c1:1"),
     Bound { exception: Some(LEAVER), ..bound("fair/leave", "one of n goes", QUEUE, FAIR, "c900:900") },
+    bound("fair/leave", "the first 100 of n go", QUEUE, FAIR, "[c#:#]"),
+    Bound { exception: Some(LEAVER), ..bound("fair/leave", "100 within n go", QUEUE, FAIR, "[c9#:9#]") },
     bound("fair/refresh", "100 of n, n seen a day ago", "queue(1) queue(now)", FAIR, "[c#:#]"),
     bound("fair/refresh", "100 of n, all unseen for a day", "queue(1)", FAIR, "[c#:#]"),
     bound("fair/renew", "100 holds with n behind", HELD_QUEUE, "[x q t]", "[o 60000]"),
