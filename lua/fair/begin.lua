@@ -82,30 +82,36 @@ local function check_scores(owner)
 end
 
 -- Takes an owner from within the list. Where there are as many places as scores it has one, and is looked for up to there, from
--- the end that is nearer by its score; else the whole list is looked through.
+-- the end that is nearer by its score; else the whole list is looked through. How many places that may be.
 local function cut(owner, score)
-  local count = '0'
-  if score and redis.call('ZCARD', timeouts) == redis.call('LLEN', queue) then
-    local first = redis.call('ZRANGE', timeouts, '0', '0', 'WITHSCORES')[2]
-    local last = redis.call('ZRANGE', timeouts, '-1', '-1', 'WITHSCORES')[2]
-    count = score - first > last - score and '-1' or '1'
+  local count, places = '0', redis.call('LLEN', queue)
+  if score and redis.call('ZCARD', timeouts) == places then
+    if redis.call('LINDEX', queue, '-1') == owner then
+      count, places = '-1', 1
+    else
+      local first = redis.call('ZRANGE', timeouts, '0', '0', 'WITHSCORES')[2]
+      local last = redis.call('ZRANGE', timeouts, '-1', '-1', 'WITHSCORES')[2]
+      count, places = score - first > last - score and '-1' or '1', places / 2
+    end
   end
   redis.call('LREM', queue, count, owner)
+  return places
 end
 
--- Takes an owner out of the queue: the list first, as Java can't read a list whose owners have no scores. How many wait yet.
--- Who has no score is looked for only where nobody has one.
+-- Takes an owner out of the queue: the list first, as Java can't read a list whose owners have no scores. How many wait yet, and
+-- how many places were looked through, at most. Who has no score is looked for only where nobody has one.
 local function remove(owner, head)
   check_scores(owner)
+  local places = 1
   if head == owner then
     redis.call('LPOP', queue)
   else
     local score = redis.call('ZSCORE', timeouts, owner)
-    if score or redis.call('EXISTS', timeouts) == 0 then cut(owner, score) end
+    if score or redis.call('EXISTS', timeouts) == 0 then places = cut(owner, score) end
   end
   redis.call('ZREM', timeouts, owner)
   redis.call('ZREM', seen, owner)
-  return tidy()
+  return tidy(), places
 end
 
 -- One of the queue has taken the free lock; `waiting` are left, and `head` is the next. Java would take 300 s off every score

@@ -122,8 +122,14 @@ impl Chores {
                 while let Ok(job) = jobs.try_recv() {
                     open.extend(job);
                 }
-                if open.next().await.is_none() && jobs.is_empty() {
+                if open.is_empty() {
                     return;
+                }
+                // What is done may wait for what comes in.
+                tokio::select! {
+                    biased;
+                    _ = open.next() => {}
+                    Some(job) = jobs.recv() => open.extend(job),
                 }
             }
         };

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::{join_all, Future};
+use futures::future::{join_all, Future, OptionFuture};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::timeout;
 
@@ -165,7 +165,11 @@ impl Parts {
             let given_back = timeout(limit, pool.shutdown()).await;
             (!given_back.unwrap_or(false)).then(|| pool.ledger.name())
         });
-        let leaves = waiters.iter().map(|waiter| timeout(limit, leave_queue(waiter.wish.clone())));
+        let leaves = waiters.iter().map(|waiter| {
+            let leave = OptionFuture::from(leave_queue(waiter.wish.clone()));
+            // Where another sees to it, the entry is open again when that is done.
+            timeout(limit, async { drop((leave.await, waiter.wish.entry.gate.lock().await)) })
+        });
         let (holds, permits, _) = tokio::join!(join_all(holds), join_all(permits), join_all(leaves));
         // Copies in doubt of calls that were given up, which may take something yet.
         let rest = limit.saturating_sub(engine.now().since(began));

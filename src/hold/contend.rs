@@ -376,7 +376,8 @@ impl Drop for Queuer {
         drop(left);
         if self.listener.attempts() > 0 && !self.won {
             let wish = self.place.wish.clone();
-            wish.engine.janitor.clone().finish(leave_queue(wish));
+            let janitor = wish.engine.janitor.clone();
+            leave_queue(wish).into_iter().for_each(|work| janitor.finish(work));
         }
     }
 }

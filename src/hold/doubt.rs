@@ -5,7 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::FutureExt;
+use futures::future::{BoxFuture, FutureExt, OptionFuture};
 use parking_lot::Mutex;
 
 use crate::base::clock::{millis, Moment};
@@ -118,39 +118,49 @@ pub(crate) fn sweep(
     }
 }
 
-/// Nobody waits as this owner any more: its place in the server's queue goes, as soon as its attempts are over. Until
-/// then this is small, as 100,000 may be. Many go by one script: who is the first of them sees to it.
-pub(crate) async fn leave_queue(wish: Arc<Wish>) {
-    let (engine, line) = (wish.engine.clone(), wish.entry.line.clone());
-    let gate = wish.entry.gate.clone().lock_owned().await;
-    let is_seen_to = {
-        let mut leavers = line.leavers.lock();
-        let is_seen_to = leavers.is_some();
-        leavers.get_or_insert_default().push_back((wish, gate));
-        is_seen_to
-    };
-    if !is_seen_to {
-        see_to_leavers(engine, line).boxed().await;
+/// Nobody waits as this owner any more: its place in the server's queue goes, as soon as its attempts are over. Many go
+/// by one script: what is returned, by the first of them, sees to it.
+pub(crate) fn leave_queue(wish: Arc<Wish>) -> Option<BoxFuture<'static, ()>> {
+    if let Ok(gate) = wish.entry.gate.clone().try_lock_owned() {
+        return add_leaver(wish, gate);
     }
+    let later = async move {
+        let gate = wish.entry.gate.clone().lock_owned().await;
+        OptionFuture::from(add_leaver(wish, gate)).await;
+    };
+    Some(later.boxed())
 }
 
-async fn see_to_leavers(engine: Arc<Engine>, line: Arc<Line>) {
+fn add_leaver(wish: Arc<Wish>, gate: Gate) -> Option<BoxFuture<'static, ()>> {
+    let (engine, line) = (wish.engine.clone(), wish.entry.line.clone());
+    let mut leavers = line.leavers.lock();
+    let is_seen_to = leavers.is_some();
+    leavers.get_or_insert_default().push_back((wish, gate));
+    drop(leavers);
+    (!is_seen_to).then(|| see_to_leavers(engine, line).boxed())
+}
+
+fn see_to_leavers(engine: Arc<Engine>, line: Arc<Line>) -> impl Future<Output = ()> + Send + 'static {
     // Nobody else sees to who is left where this is dropped half-way.
     let line = scopeguard::guard(line, |line| {
         let left = line.leavers.lock().take();
         drop(left);
     });
-    let mut is_away = false;
-    while let Some(batch) = next_leavers(&line) {
-        let left = match is_away {
-            true => batch.into_iter().map(|(wish, _)| wish).collect(),
-            false => leave(&engine, batch).await,
-        };
-        if !left.is_empty() {
-            // The others need not find that out, too.
-            is_away = true;
-            engine.janitor.finish(leave_later(engine.clone(), line.clone(), left));
+    async move {
+        let mut is_away = false;
+        while let Some(batch) = next_leavers(&line) {
+            let left = match is_away {
+                true => batch.into_iter().map(|(wish, _)| wish).filter(|wish| has_left(wish)).collect(),
+                false => leave(&engine, batch).await,
+            };
+            if !left.is_empty() {
+                // The others need not find that out, too.
+                is_away = true;
+                engine.janitor.finish(leave_later(engine.clone(), line.clone(), left));
+            }
         }
+        // Another may see to those who came since.
+        scopeguard::ScopeGuard::into_inner(line);
     }
 }
 
@@ -163,10 +173,14 @@ fn next_leavers(line: &Line) -> Option<Vec<Leaver>> {
     Some(batch).filter(|batch| !batch.is_empty())
 }
 
+/// Whether nobody waits again as this owner.
+fn has_left(Wish { entry, .. }: &Wish) -> bool {
+    !entry.line.crowd.lock().has(&entry.field)
+}
+
 /// Takes them out of the queue. Returns who is to be tried again: the server was not there, or let nobody in.
 async fn leave(engine: &Arc<Engine>, mut batch: Vec<Leaver>) -> Vec<Arc<Wish>> {
-    // Somebody waits again as the same owner.
-    batch.retain(|(wish, _)| !wish.entry.line.crowd.lock().has(&wish.entry.field));
+    batch.retain(|(wish, _)| has_left(wish));
     while let Some((Wish { entry, kind, .. }, _)) = batch.first().map(|(wish, gate)| (&**wish, gate)) {
         let Some(queue) = kind.queue else { break };
         let (keys, patience) = (entry.line.keys.of(queue.leave.keys), engine.brief());
@@ -188,11 +202,13 @@ async fn leave(engine: &Arc<Engine>, mut batch: Vec<Leaver>) -> Vec<Arc<Wish>> {
 
 /// Who comes behind them would wait until each is taken for dead.
 async fn leave_later(engine: Arc<Engine>, line: Arc<Line>, leavers: Vec<Arc<Wish>>) {
+    let _owing = engine.owed.note(&line.keys.name);
     let over = engine.now().after(LEAVES_FOR);
     let left = Mutex::new(leavers);
     let again = || async {
         let (mut batch, mut busy) = (Vec::new(), Vec::new());
-        for wish in std::mem::take(&mut *left.lock()) {
+        let leavers = std::mem::take(&mut *left.lock());
+        for wish in leavers.into_iter().filter(|wish| has_left(wish)) {
             // Not waited for: another that leaves later may have some of them, and wait for these.
             match wish.entry.gate.clone().try_lock_owned() {
                 Ok(gate) => batch.push((wish, gate)),

@@ -7,6 +7,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use futures::future::{ready, BoxFuture, Either, FutureExt, Ready};
+use tracing::Instrument;
 
 use crate::backend::Script;
 use crate::base::clock::{millis, Moment};
@@ -115,9 +116,8 @@ impl Release {
 
     /// What is left of it to do goes over to what is returned.
     fn for_another_task(&mut self) -> Self {
-        let Self { engine, share, hold, n, patience, in_doubt, .. } = &*self;
-        let mut other = Self::new(engine.clone(), *share, hold.clone(), *n, patience.clone());
-        (other.in_doubt, other.heir, self.done) = (*in_doubt, self.heir.take(), true);
+        let mut other = Self::new(self.engine.clone(), self.share, self.hold.clone(), self.n, self.patience.clone());
+        (other.heir, self.done) = (self.heir.take(), true);
         other
     }
 
@@ -151,7 +151,7 @@ impl Release {
                     own.end();
                     given
                 };
-                self.engine.janitor.hand_in(work.boxed()).await.unwrap_or(Err(QueryError::Closed.into()))
+                self.engine.janitor.hand_in(work.in_current_span().boxed()).await.unwrap_or_else(|| Err(self.unheard()))
             }
             Next::Given => Ok(()),
         }
@@ -363,6 +363,12 @@ impl Release {
                 UnlockError::NotHeld { name, owner, lost: self.hold.leased.lost(self.engine.now()) }
             }
         }
+    }
+
+    /// Who carried it out ended: with the client, or by a panic.
+    fn unheard(&self) -> UnlockError {
+        let why = Fault::Unreachable("the task that gave it back has ended".to_owned());
+        QueryError::of_fault(&self.hold.entry.line.keys.name, why, self.engine.is_closing()).into()
     }
 
     /// It is not renewed any more, and what may be left of it is looked after.

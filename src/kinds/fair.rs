@@ -246,4 +246,31 @@ mod tests {
         assert_eq!(queued(), 0);
         drop(guard);
     }
+
+    /// Of a long queue a script looks through no more places than so many, and the next one goes on.
+    #[tokio::test(start_paused = true)]
+    async fn who_leaves_from_within_a_long_queue_leaves_part_by_part() {
+        const OTHERS: i64 = 60_000;
+        let server = EmbeddedServer::new();
+        let (holder, locks) = (server.connect(), server.connect());
+        let _held = holder.fair_lock("queue").acquire().lease(MS * 600_000).guard().await.unwrap().unwrap();
+        let lock = locks.fair_lock("queue");
+        let mut waiting = Vec::new();
+        for _ in 0..10 {
+            let lock = lock.clone();
+            waiting.push(tokio::spawn(async move { lock.guard().await }));
+            tokio::time::sleep(MS).await;
+        }
+        let keys = ["redisson_lock_queue:{queue}", "redisson_lock_timeout:{queue}"];
+        let text = "local last = redis.call('ZRANGE', KEYS[2], -1, -1, 'WITHSCORES')[2]
+            for i = 1, ARGV[1] do
+                redis.call('RPUSH', KEYS[1], 'java:' .. i) redis.call('ZADD', KEYS[2], last + i, 'java:' .. i)
+            end";
+        server.eval(text, &keys, &[&OTHERS.to_string()]).unwrap();
+        let before = server.calls();
+        waiting.iter().skip(1).for_each(|waiting| waiting.abort());
+        tokio::time::sleep(MS * 10).await;
+        assert_eq!(lock.queue_len().await.unwrap(), OTHERS as u64 + 1);
+        assert_eq!(server.calls() - before, 5 + 1, "two by a script, and the question");
+    }
 }

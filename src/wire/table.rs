@@ -63,7 +63,7 @@ impl Role {
 pub(crate) struct Queue {
     /// Says that they are still there.
     pub(crate) refresh: &'static Script,
-    /// Takes one out.
+    /// Takes them out.
     pub(crate) leave: &'static Script,
 }
 
