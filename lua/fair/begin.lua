@@ -82,7 +82,7 @@ local function check_scores(owner)
 end
 
 -- Takes an owner from within the list. Where there are as many places as scores it has one, and is looked for up to there, from
--- the end that is nearer by its score; else the whole list is looked through. How many places that may be.
+-- the end that is nearer by its score; else the whole list is looked through. About how many places that may be.
 local function cut(owner, score)
   local count, places = '0', redis.call('LLEN', queue)
   if score and redis.call('ZCARD', timeouts) == places then
@@ -99,7 +99,7 @@ local function cut(owner, score)
 end
 
 -- Takes an owner out of the queue: the list first, as Java can't read a list whose owners have no scores. How many wait yet, and
--- how many places were looked through, at most. Who has no score is looked for only where nobody has one.
+-- about how many places were looked through. Who has no score is looked for only where nobody has one.
 local function remove(owner, head)
   check_scores(owner)
   local places = 1

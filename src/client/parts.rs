@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::{join_all, Future, OptionFuture};
+use futures::future::{join_all, Future};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::timeout;
 
@@ -166,9 +166,9 @@ impl Parts {
             (!given_back.unwrap_or(false)).then(|| pool.ledger.name())
         });
         let leaves = waiters.iter().map(|waiter| {
-            let leave = OptionFuture::from(leave_queue(waiter.wish.clone()));
-            // Where another sees to it, the entry is open again when that is done.
-            timeout(limit, async { drop((leave.await, waiter.wish.entry.gate.lock().await)) })
+            leave_queue(waiter.wish.clone()).into_iter().for_each(|work| engine.janitor.finish(work));
+            // Its entry is open again when that is done.
+            timeout(limit, async { drop(waiter.wish.entry.gate.lock().await) })
         });
         let (holds, permits, _) = tokio::join!(join_all(holds), join_all(permits), join_all(leaves));
         // Copies in doubt of calls that were given up, which may take something yet.

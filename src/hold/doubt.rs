@@ -141,6 +141,7 @@ fn add_leaver(wish: Arc<Wish>, gate: Gate) -> Option<BoxFuture<'static, ()>> {
 }
 
 fn see_to_leavers(engine: Arc<Engine>, line: Arc<Line>) -> impl Future<Output = ()> + Send + 'static {
+    let owing = engine.owed.note(&line.keys.name);
     // Nobody else sees to who is left where this is dropped half-way.
     let line = scopeguard::guard(line, |line| {
         let left = line.leavers.lock().take();
@@ -161,6 +162,7 @@ fn see_to_leavers(engine: Arc<Engine>, line: Arc<Line>) -> impl Future<Output = 
         }
         // Another may see to those who came since.
         scopeguard::ScopeGuard::into_inner(line);
+        drop(owing);
     }
 }
 
@@ -200,30 +202,37 @@ async fn leave(engine: &Arc<Engine>, mut batch: Vec<Leaver>) -> Vec<Arc<Wish>> {
     Vec::new()
 }
 
-/// Who comes behind them would wait until each is taken for dead.
-async fn leave_later(engine: Arc<Engine>, line: Arc<Line>, leavers: Vec<Arc<Wish>>) {
-    let _owing = engine.owed.note(&line.keys.name);
+/// Who comes behind them would wait until each is taken for dead. From this call on the client owes it.
+fn leave_later(
+    engine: Arc<Engine>,
+    line: Arc<Line>,
+    leavers: Vec<Arc<Wish>>,
+) -> impl Future<Output = ()> + Send + 'static {
+    let owing = engine.owed.note(&line.keys.name);
     let over = engine.now().after(LEAVES_FOR);
-    let left = Mutex::new(leavers);
-    let again = || async {
-        let (mut batch, mut busy) = (Vec::new(), Vec::new());
-        let leavers = std::mem::take(&mut *left.lock());
-        for wish in leavers.into_iter().filter(|wish| has_left(wish)) {
-            // Not waited for: another that leaves later may have some of them, and wait for these.
-            match wish.entry.gate.clone().try_lock_owned() {
-                Ok(gate) => batch.push((wish, gate)),
-                Err(_) => busy.push(wish),
+    async move {
+        let left = Mutex::new(leavers);
+        let again = || async {
+            let (mut batch, mut busy) = (Vec::new(), Vec::new());
+            let leavers = std::mem::take(&mut *left.lock());
+            for wish in leavers.into_iter().filter(|wish| has_left(wish)) {
+                // Not waited for: another that leaves later may have some of them, and wait for these.
+                match wish.entry.gate.clone().try_lock_owned() {
+                    Ok(gate) => batch.push((wish, gate)),
+                    Err(_) => busy.push(wish),
+                }
             }
+            busy.extend(leave(&engine, batch).await);
+            let are_gone = busy.is_empty();
+            *left.lock() = busy;
+            are_gone
+        };
+        if !engine.insist(&line.keys.lock, Some(over), again).await {
+            let name = &*line.keys.name;
+            let text = "places in its queue were not given back: each costs 3 s there";
+            say(|| tracing::warn!(target: "lockson", name, "{text}"));
         }
-        busy.extend(leave(&engine, batch).await);
-        let are_gone = busy.is_empty();
-        *left.lock() = busy;
-        are_gone
-    };
-    if !engine.insist(&line.keys.lock, Some(over), again).await {
-        let name = &*line.keys.name;
-        let text = "places in its queue were not given back: each costs 3 s there";
-        say(|| tracing::warn!(target: "lockson", name, "{text}"));
+        drop(owing);
     }
 }
 
