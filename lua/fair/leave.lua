@@ -6,7 +6,7 @@
 --   nothing was written.
 -- Redisson: acquireFailedAsync, when a wait ends. Differs: a head that goes away wakes the next; no score is changed.
 -- After so many places were looked through for who leaves from within the queue, the next call goes on.
-local PLACES = 50000
+local PLACES = 20000
 
 local held = redis.pcall('HEXISTS', lock, ARGV[3])
 if type(held) == 'table' then return {4, nonce, now, held.err} end
