@@ -11,7 +11,9 @@ local number, made, receipt = KEYS[1], KEYS[2], KEYS[3]
 local found = redis.pcall('GET', number)
 if type(found) == 'table' then return {4, nonce, now, found.err} end
 local before, back, of = done_before(receipt, ARGV[3])
-local wrong = before and forbidden('INCRBY', number, back)
+-- Of a semaphore that the call made nothing may be left but what others did with it.
+local makes = of == receipt .. '#' .. ARGV[3]
+local wrong = before and (forbidden('INCRBY', number, back) or makes and forbidden('DEL', number, made))
 if wrong then return {6, nonce, now, wrong} end
 -- The first write is one that is never refused for lack of memory: then Redis lets the others of this script through too.
 -- And it deletes nothing: while its slot moves, a key that is gone can't be written again.
@@ -21,6 +23,8 @@ if refused then return {6, nonce, now, refused} end
 if not before or before == 0 then return {0, nonce, now} end
 if found and of == (redis.call('GET', made) or 'none') then
   local value = redis.call('INCRBY', number, back)
+  -- An empty one could be set by nobody.
+  if value == 0 and makes then redis.call('DEL', number, made) end
   if value > 0 and tonumber(back) > 0 then announce(string.format('%.0f', value)) end
 end
 return {1, nonce, now}

@@ -81,6 +81,11 @@ async fn busy_is_not_unreachable() {
         assert_matches!(failed, Err(error @ LockError::NoMajority { votes: 0, needed: 3, .. }) if error.may_hold());
     }
     assert!(ours.is_held().await.is_err());
+    // Who waits behind another of its process asks nobody itself.
+    let first = spawn_with(ours.clone(), |ours| async move { ours.guard().await.map(drop) });
+    sleep(ms(100)).await;
+    assert_matches!(ours.acquire().wait(secs(1)).await, Err(LockError::NoMajority { votes: 0, needed: 3, .. }));
+    first.abort();
     fleet.servers.iter().for_each(|server| server.start());
     drop(guard);
     patient("all vote again", ours.guard()).await.unwrap().unlock().await.unwrap();

@@ -63,6 +63,23 @@ async fn a_vote_that_was_never_won_is_asked_for() {
     assert_eq!(fleet.held(), "00000");
 }
 
+/// Whoever has the guard alone has the clients of all servers, of those too that were away when it was taken.
+#[tokio::test(start_paused = true)]
+async fn a_guard_keeps_the_clients_of_servers_that_were_away() {
+    let fleet = Fleet::start();
+    let lock = red(&fleet.clients());
+    lock.guard().await.unwrap().unlock().await.unwrap();
+    sleep(secs(60)).await;
+    fleet.servers[3..].iter().for_each(|server| server.stop());
+    let guard = lock.guard().await.unwrap();
+    drop(lock);
+    sleep(secs(5)).await;
+    fleet.servers[3..].iter().for_each(|server| server.start());
+    sleep(secs(25)).await;
+    assert_eq!(fleet.held(), "11111");
+    guard.unlock().await.unwrap();
+}
+
 /// That the servers were said to be fresh when the lock was taken says nothing of one that is seen later: it rests.
 #[tokio::test(start_paused = true)]
 async fn a_vote_of_a_server_that_is_first_seen_later_does_not_count_at_once() {

@@ -25,7 +25,8 @@ if not found and which ~= 'none' then redis.call('DEL', made) end
 local free, served, taken = tonumber(found or 0), 0, 0
 for i = 5, #ARGV do
   local wanted = ARGV[i]
-  if wanted == 'all' then wanted = math.max(free - taken, 1) end
+  -- Java may have added more than a call of ours counts.
+  if wanted == 'all' then wanted = math.min(math.max(free - taken, 1), 2147483647) end
   if taken + wanted > free then break end
   served, taken = served + 1, taken + wanted
 end

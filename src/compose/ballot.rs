@@ -97,6 +97,13 @@ impl<'a> Candidate<'a> {
         self.fails(failure, can_vote < self.rules.needed)
     }
 
+    /// Why it was not won until its limit, if no quorum answers anybody: who waits behind another asked nobody itself.
+    pub(crate) fn unheard(&self) -> Option<LockError> {
+        let is_heard = |Voter { wish, session }: &&Voter| !session.engine.wire.is_silent(&wish.entry.line.keys.lock);
+        let heard = self.voters.iter().filter(is_heard).count();
+        (heard < self.rules.needed).then(|| self.rules.no_majority(0, "no answer until the wait limit".to_owned()))
+    }
+
     /// No quorum, for the reason given: it is asked again until the outage limit, if they are silent.
     fn fails(&mut self, failure: LockError, silent: bool) -> Result<Tried<Held>, LockError> {
         self.failure = Some(failure.clone());

@@ -114,7 +114,7 @@ pub(crate) struct Line {
     /// Those who wait in the server's queue. Made for whoever comes first, as most locks have none; so is what follows.
     pub(crate) crowd: LazyLock<Box<Mutex<Queued>>>,
     /// Those who leave that queue, while somebody sees to it.
-    pub(crate) leavers: Mutex<Option<Box<VecDeque<Leaver>>>>,
+    pub(crate) leavers: LazyLock<Box<Mutex<Option<VecDeque<Leaver>>>>>,
     /// One of this process at a time asks for the votes of a red lock.
     pub(crate) candidates: LazyLock<Arc<Semaphore>>,
     forgotten: Arc<Forgotten>,
@@ -130,7 +130,7 @@ impl Line {
             turns: Mutex::new(Turns::new(|wish| wish.kind.role)),
             token: AtomicU64::new(0),
             crowd: LazyLock::new(Box::default),
-            leavers: Mutex::default(),
+            leavers: LazyLock::new(Box::default),
             candidates: LazyLock::new(|| Arc::new(Semaphore::new(1))),
             forgotten: forgotten.clone(),
             _listed: listed,
@@ -428,7 +428,7 @@ impl Entry {
     fn ring(&self) {
         for waiter in self.waiting.lock().iter() {
             match waiter.wish.kind.queue {
-                None => waiter.bell.notify_one(),
+                None => waiter.ring(),
                 // It has to ask, even if the count is 0 again: its owner's place on the server is gone.
                 Some(_) => waiter.post(Mail::Try),
             }

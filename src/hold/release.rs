@@ -188,10 +188,11 @@ impl Release {
             return Next::Heir(script, heir_gate);
         }
         let ticket = go_on(&self.hold, &heir);
-        self.heir = None;
+        // Whatever comes now, what is on the server is the heir's.
+        (self.heir, self.done) = (None, true);
+        self.hold.entry.leave(self.share);
         ticket.hand_to(&heir);
         drop(heir_gate);
-        self.hold.entry.leave(self.share);
         Next::Given
     }
 

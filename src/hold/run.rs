@@ -39,8 +39,8 @@ pub(crate) fn may_go_on(hold: &Hold, gate: &Debts, heir: &Wish, heir_gate: &Debt
 
 /// The next turn of a run: a waiter that holds nothing has what the hold before it had.
 pub(crate) fn go_on(before: &Hold, heir: &Arc<Place>) -> Ticket {
-    let ticket = Ticket::of_next(heir, &before.leased);
     handed_over();
+    let ticket = Ticket::of_next(heir, &before.leased);
     // Of a token nobody has to hear, unless somebody stays.
     if matches!(before.runs, Some(Runs::Token)) && before.heir.is_none() {
         look_after(&ticket);

@@ -158,7 +158,9 @@ impl<G: Guards> MultiLock<G> {
         let looks = leaves.iter().map(|leaf| leaf.session.engine.look_limit());
         let deadline = request.deadline(looks.max().unwrap_or_default()).map_err(LockError::Wait)?;
         let late = || LockError::from(QueryError::late(&self.name));
-        leaves.iter().try_for_each(|leaf| leaf.lock.lease(request).map(drop))?;
+        // Until all are held each has another lease.
+        let open = request.of_member(None);
+        leaves.iter().try_for_each(|leaf| leaf.lock.lease(request).and(leaf.lock.lease(&open)).map(drop))?;
         let members = before(deadline, self.members(leaves)).await.unwrap_or_else(|| Err(late()))?;
         loop {
             rounds.fetch_add(1, Ordering::Relaxed);

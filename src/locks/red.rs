@@ -188,7 +188,7 @@ impl<K: Votes> RedLock<K> {
         match (won, candidate.failure.take()) {
             (Some(held), _) => Ok(Some(held)),
             (None, Some(failure)) => Err(failure),
-            (None, None) => Ok(None),
+            (None, None) => candidate.unheard().map_or(Ok(None), Err),
         }
     }
 }

@@ -210,11 +210,10 @@ impl AcquirePermits<'_, Expirable> {
     /// # Errors
     /// As [`PermitSemaphore::guard`]'s; so is its cancel safety.
     pub async fn ids(self, lease: Duration) -> Result<Option<Vec<PermitId>>, SyncError> {
-        Ok(self.lease(lease).guard().await?.map(|guard| {
-            let ids = guard.ids();
-            guard.grant.keep();
-            ids
-        }))
+        let Some(guard) = self.lease(lease).guard().await? else { return Ok(None) };
+        let ids = guard.ids();
+        guard.grant.keep()?;
+        Ok(Some(ids))
     }
 }
 

@@ -178,9 +178,9 @@ impl Grant {
         Ok(self)
     }
 
-    /// They stay taken, and are the caller's to give back.
-    pub(crate) fn keep(self) {
-        self.pool.forget(self.number);
+    /// They stay taken, and are the caller's to give back; or the client gives them back as it ends.
+    pub(crate) fn keep(self) -> Result<(), SyncError> {
+        self.pool.forget(self.number).map(drop).ok_or(SyncError::Query(QueryError::Closed))
     }
 
     /// Gives them back, once polled whatever becomes of the caller. `false`: not all were there any more.
@@ -197,10 +197,11 @@ impl Drop for Grant {
     fn drop(&mut self) {
         let Some(taken) = self.pool.forget(self.number) else { return };
         let pool = self.pool.clone();
+        // What has ids may be tried again by another call: it does not hold on for so long.
+        let patience = if taken.leased().is_some() { pool.engine().brief() } else { pool.engine().patience() };
+        let given = pool.give_back(taken, patience);
         self.pool.engine().janitor.finish(async move {
-            // What has ids may be tried again by another call: it does not hold on for so long.
-            let patience = if taken.leased().is_some() { pool.engine().brief() } else { pool.engine().patience() };
-            let given = pool.give_back(taken, patience).await;
+            let given = given.await;
             if let Some(error) = given.err().filter(|error| !error.is_unreachable()) {
                 say(|| tracing::warn!(target: "lockson", %error, "a dropped guard could not give its permits back"));
             }
@@ -247,13 +248,22 @@ impl Pool {
         Some(taken)
     }
 
-    /// Gives them back, again and again if there is no answer. `false`: not all were there any more.
-    async fn give_back(self: Arc<Self>, taken: Taken, patience: Patience) -> Result<bool, SyncError> {
-        let (given, in_doubt) = self.try_give_back(&taken, patience).await;
-        if is_to_be_tried_again(&given, &taken) {
-            self.engine().janitor.finish(self.insist(taken, in_doubt));
+    /// Gives them back, again and again if there is no answer. `false`: not all were there any more. From this call on
+    /// the client owes it.
+    fn give_back(
+        self: Arc<Self>,
+        taken: Taken,
+        patience: Patience,
+    ) -> impl Future<Output = Result<bool, SyncError>> + Send + 'static {
+        let owing = self.engine().owed.note(&self.ledger.keys.name);
+        async move {
+            let (given, in_doubt) = self.try_give_back(&taken, patience).await;
+            if is_to_be_tried_again(&given, &taken) {
+                self.engine().janitor.finish(self.insist(taken, in_doubt));
+            }
+            drop(owing);
+            given
         }
-        given
     }
 
     /// `false`: not all were there any more. And whether copies without an answer may have given them back.
@@ -391,6 +401,7 @@ impl Pool {
         let drained = self.engine().janitor.carry(move |abandoned| {
             let patience = pool.engine().patience().unless(abandoned);
             async move {
+                let _owing = pool.engine().owed.note(&pool.ledger.keys.name);
                 let cancel = Some((pool.scripts.cancel, Vec::new()));
                 let (script, args, confirm) =
                     (pool.scripts.acquire, vec!["all".to_owned()], pool.engine().settings.confirm);
@@ -405,7 +416,7 @@ impl Pool {
         });
         let Some(grant) = self.ledger.in_time(drained).await? else { return Ok(0) };
         let count = grant.count();
-        grant.keep();
+        grant.keep()?;
         Ok(count)
     }
 
@@ -425,6 +436,9 @@ impl Pool {
     /// Ends every wait and gives the guards' permits back. Whether that was confirmed.
     pub(crate) async fn shutdown(&self) -> bool {
         self.row.close();
+        // What is asked for may be given yet, and comes back by that.
+        let turn = self.asking.lock().await;
+        drop(turn);
         let numbers: Vec<u64> = self.taken.lock().keys().copied().collect();
         let all = numbers.into_iter().filter_map(|number| self.forget(number));
         let given = all.map(|taken| async move { self.try_give_back(&taken, self.engine().patience()).await.0 });

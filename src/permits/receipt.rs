@@ -221,7 +221,10 @@ impl Ledger {
             waits: true,
         };
         let ledger = self.clone();
-        let work = self.engine.janitor.carry(|_| async move { ledger.once(call, ledger.engine.patience()).await.0 });
+        let work = self.engine.janitor.carry(|_| async move {
+            let _owing = ledger.engine.owed.note(&ledger.keys.name);
+            ledger.once(call, ledger.engine.patience()).await.0
+        });
         work.await
     }
 

@@ -307,7 +307,7 @@ impl<'a> IntoFuture for AcquirePermits<'a> {
     type IntoFuture = BoxFuture<'a, Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
-        async move { Ok(AcquireOutcome::of(self.grant().await?.map(Grant::keep))) }.boxed()
+        async move { Ok(AcquireOutcome::of(self.grant().await?.map(Grant::keep).transpose()?)) }.boxed()
     }
 }
 

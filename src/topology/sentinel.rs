@@ -240,6 +240,8 @@ impl Watch {
     }
 
     fn add(&self, sentinels: &mut BTreeMap<HostPort, Arc<Connection>>, at: HostPort) {
+        // It outlives the runtime of whoever asked.
+        let _entered = self.access.runtime.enter();
         sentinels.entry(at.clone()).or_insert_with(|| {
             let (look, switched, name) = (self.access.look.clone(), self.switched.clone(), format!("{} ", self.name));
             let tell = move |told| match told {

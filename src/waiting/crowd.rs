@@ -67,7 +67,7 @@ impl<W, P> Crowd<W, P> {
         let before = self.first().map(|first| first.number);
         change(self);
         if let Some(first) = self.first().filter(|first| Some(first.number) != before) {
-            first.bell.notify_one();
+            first.ring();
         }
     }
 

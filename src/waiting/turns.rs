@@ -278,7 +278,7 @@ impl<H, W, P> Turns<H, W, P> {
     /// Tells the head that it may have become that.
     fn ring(&self) {
         if let Some(head) = self.waiters.first() {
-            head.bell.notify_one();
+            head.ring();
         }
     }
 }

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use crate::base::janitor::contain;
+
 /// What a waiter finds.
 pub(crate) enum Mail<P> {
     Nothing,
@@ -146,8 +148,13 @@ impl<W, P> Waiter<W, P> {
         if mail.is_light() {
             *mail = new;
             drop(mail);
-            self.bell.notify_one();
+            self.ring();
         }
+    }
+
+    /// Has it look. Its waker may be anybody's code, and whoever rings has others to see to.
+    pub(crate) fn ring(&self) {
+        contain(|| self.bell.notify_one());
     }
 
     /// It goes away. Returns what it did not read.
@@ -183,7 +190,27 @@ impl<W, P> Waiter<W, P> {
 
 #[cfg(test)]
 mod tests {
+    use std::future::Future;
+
     use super::*;
+
+    /// A waker is anybody's code.
+    #[test]
+    fn a_waker_that_panics_is_not_heard_of() {
+        struct Panics;
+        impl std::task::Wake for Panics {
+            fn wake(self: Arc<Self>) {
+                panic!("the waker does");
+            }
+        }
+        let mut waiters: Waiters<(), u32> = Waiters::default();
+        let waiter = Waiter::join(&mut waiters, ());
+        let mut rung = std::pin::pin!(waiter.bell.notified());
+        let waker = Arc::new(Panics).into();
+        assert!(rung.as_mut().poll(&mut std::task::Context::from_waker(&waker)).is_pending());
+        waiter.post(Mail::Won(7));
+        assert_eq!(waiter.take_prize(), Some(7));
+    }
 
     #[test]
     fn they_stand_in_the_order_of_their_arrival() {

@@ -179,3 +179,26 @@ pub async fn an_unlock_of_an_expired_hold_is_heard(case: Case) {
     assert!(matches!(case.lock(&a).unlock().await, Err(UnlockError::NotHeld { .. })));
     patient("the hint wakes the waiter", waiter).await.unwrap().unwrap().unlock().await.unwrap();
 }
+
+/// What is asked for as it begins comes back, and is waited for.
+pub async fn shutdown_loses_no_permit(case: Case) {
+    let look = case.client().await;
+    let pool = look.semaphore(&format!("{}-permits", case.name));
+    assert!(pool.try_set_permits(4).await.unwrap());
+    for round in 0..20 {
+        let client = case.client().await;
+        let takers = spawn_each(0..8, |_| {
+            let pool = client.semaphore(pool.name());
+            async move {
+                while let Ok(permit) = pool.guard(1).await {
+                    sleep(ms(1)).await;
+                    drop(permit);
+                }
+            }
+        });
+        eventually(secs(20), "some are taken", async || pool.available_permits().await.unwrap() < 4).await;
+        client.shutdown(secs(5)).await.unwrap();
+        assert_eq!(pool.available_permits().await, Ok(4), "round {round}");
+        patient_all("their waits end", takers).await;
+    }
+}

@@ -243,7 +243,7 @@ kinds! {
             an_unlock_that_is_not_awaited_gives_all_members_back;
         ends: give_backs_are_no_flood, permits_of_nobody_go_on;
         client:
-            shutdown_gives_permits_back_and_ends_their_waits,
+            shutdown_gives_permits_back_and_ends_their_waits, shutdown_loses_no_permit,
             the_last_handle_closes_the_client,
             health_counts;
     }

@@ -120,6 +120,13 @@ crate::lua::stories! {
         "semaphore/change p m r / 1 60000 3 absent -> 1 | m=r#1 p=3 r=1 1 0 r#1/60000 | c=3"
         "cancel p m r / 1 60000 -> 1 | m=r#1 p=3 r=1 0 0 /60000"
     }
+    a_semaphore_that_is_undone_is_none {
+        "semaphore/change p m r / 1 60000 3 always -> 1 | m=r#1 p=3 r=1 1 -3 r#1/60000"
+        "cancel p m r / 1 60000 -> 1 | r=1 0 0 /60000"
+        "semaphore/change p m r / 2 60000 3 always -> 1 | m=r#2 p=3 r=2 1 -3 r#2/60000"
+        "semaphore/acquire p m s / 3 60000 1 -> 1 1 1 r#2 | m=r#2 p=2 r=2 1 -3 r#2/60000 s=3 1 1 r#2/60000"
+        "cancel p m r / 2 60000 -> 1 | m=r#2 p=-1 r=2 0 0 /60000 s=3 1 1 r#2/60000"
+    }
     a_semaphore_that_is_gone_gets_nothing_back {
         "SET m life"
         "semaphore/change p m r / 1 60000 2 exists -> 0 | "

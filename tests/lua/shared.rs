@@ -24,7 +24,7 @@ crate::lua::stories! {
         "multi/acquire a b / o 5000 p 6000 -> 0"
         "multi/acquire a c / o 5000 o 1e30 -> 6 ERR value is not an integer*"
         "SET d x"
-        "multi/acquire a d / o 5000 o 5000 -> 0"
+        "multi/acquire b d / o 5000 o 5000 -> 4 WRONGTYPE*"
     }
     many_are_given_back_each_for_itself {
         "hear a_ b_ c_ d_"
