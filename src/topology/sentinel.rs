@@ -1,6 +1,7 @@
 //! The primary that sentinels name: all of them are asked and listened to, and what they name must say that it is one.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -51,6 +52,20 @@ struct Watch {
     switched: Arc<Notify>,
     sentinels: Mutex<BTreeMap<HostPort, Arc<Connection>>>,
     primary: Mutex<Result<Arc<Member>, String>>,
+    /// Of the agreement that was followed last.
+    epoch: AtomicI64,
+}
+
+/// Whom sentinels name by one of their agreements: its epoch, the address, and how many replicas they know.
+type Named = (i64, HostPort, u32);
+
+/// The newest of what these sentinels say, and of that what most say, so many times each. An agreement that is older
+/// than the one that was followed counts only where more than half of all that are known say so, as where all of them
+/// were made anew: one that was cut off, or comes back, does not know yet what the others agreed on.
+fn newest(said: HashMap<(i64, HostPort), (usize, u32)>, known: usize, followed: i64) -> Option<Named> {
+    let newest = said.into_iter().max_by_key(|((epoch, _), (times, _))| (*epoch, *times))?;
+    let ((epoch, named), (times, replicas)) = newest;
+    (epoch >= followed || times * 2 > known).then_some((epoch, named, replicas))
 }
 
 /// Connects to the primary of this name. `login`: to the sentinels.
@@ -72,6 +87,7 @@ pub(crate) async fn connect(
         switched: Arc::default(),
         sentinels: Mutex::default(),
         primary,
+        epoch: AtomicI64::new(i64::MIN),
     });
     watch.look().await?;
     // Nobody had anything to miss yet.
@@ -97,7 +113,7 @@ impl Watch {
     async fn look(self: &Arc<Self>) -> Result<(), ConnectError> {
         // What was told up to here is asked for now.
         let _ = self.switched.notified().now_or_never();
-        let (named, replicas) = self.named().await?;
+        let (epoch, named, replicas) = self.named().await?;
         let known = self.primary.lock().clone().ok().filter(|member| member.at == named);
         let member = match &known {
             Some(member) => member.clone(),
@@ -125,6 +141,7 @@ impl Watch {
         if role.items().first().and_then(Reply::text) != Some("master") {
             return Err(ConnectError::NoPrimary { name: self.name.clone(), found: named.to_string() });
         }
+        self.epoch.store(epoch, Ordering::Relaxed);
         if known.is_none() {
             member.node(&self.access)?;
             say(|| tracing::info!(target: "lockson", name = self.name, primary = %named, "this is the primary"));
@@ -174,10 +191,11 @@ impl Watch {
         }
     }
 
-    /// The address that the sentinels name: by the newest of their agreements, and of these by the most. And how many
-    /// replicas they know, also those that are down.
-    async fn named(self: &Arc<Self>) -> Result<(HostPort, u32), ConnectError> {
+    /// Whom the sentinels name, by the [`newest`] of their agreements. Replicas that are down are among those that they
+    /// know.
+    async fn named(self: &Arc<Self>) -> Result<Named, ConnectError> {
         let sentinels: Vec<_> = self.all().into_iter().collect();
+        let known = sentinels.len();
         let asked = sentinels.into_iter().map(|(at, sentinel)| {
             let name = &self.name;
             let answer = async move {
@@ -189,9 +207,9 @@ impl Watch {
             };
             (at, answer)
         });
-        let (answers, failures) = gather(asked, usize::MAX).await;
+        let (answers, mut failures) = gather(asked, usize::MAX).await;
         let addresses = self.access.addresses.as_ref();
-        let mut votes: HashMap<(i64, HostPort), (usize, u32)> = HashMap::new();
+        let mut said: HashMap<(i64, HostPort), (usize, u32)> = HashMap::new();
         let mut others: Vec<HostPort> = Vec::new();
         for (at, (master, address, sentinels)) in &answers {
             let found = |host: Option<&Reply>, port: Option<&Reply>| {
@@ -200,24 +218,28 @@ impl Watch {
             let epoch = master.get("config-epoch").and_then(Reply::int).unwrap_or_default();
             if let Some(named) = found(address.items().first(), address.items().get(1)) {
                 let replicas = master.get("num-slaves").and_then(Reply::int).unwrap_or_default();
-                let (votes, most) = votes.entry((epoch, named)).or_default();
-                (*votes, *most) = (*votes + 1, (*most).max(u32::try_from(replicas).unwrap_or_default()));
+                let (times, most) = said.entry((epoch, named)).or_default();
+                (*times, *most) = (*times + 1, (*most).max(u32::try_from(replicas).unwrap_or_default()));
             }
             others.extend(sentinels.items().iter().filter_map(|other| found(other.get("ip"), other.get("port"))));
         }
-        let newest = votes.into_iter().max_by_key(|((epoch, _), votes)| (*epoch, *votes));
+        let newest = newest(said, known, self.epoch.load(Ordering::Relaxed));
         if !answers.is_empty() {
             self.learn(others);
         }
         match newest {
-            Some(((_, named), (_, replicas))) => Ok((named, replicas)),
+            Some(newest) => Ok(newest),
             None if failures.values().any(|why| why.contains("No such master")) => {
                 Err(ConnectError::UnknownPrimary { name: self.name.clone(), sentinels: in_words(&failures) })
             }
             None if failures.values().any(|why| why.starts_with("ERR unknown command 'SENTINEL'")) => {
                 Err(ConnectError::NoSentinel(in_words(&failures)))
             }
-            None => Err(unreachable(&failures)),
+            None => {
+                let why = || "it names nobody by an agreement as new as the one that was followed".to_owned();
+                failures.extend(answers.into_iter().map(|(at, _)| (at, why())));
+                Err(unreachable(&failures))
+            }
         }
     }
 
@@ -313,8 +335,8 @@ impl Backend for Sentinel {
         let (watch, address) = (self.watch.clone(), of.address.clone());
         async move {
             match watch.named().await {
-                Ok((named, replicas)) if named.to_string() == address => Ok(replicas),
-                Ok((named, _)) => Err(Fate::NotSent(format!("the sentinels name {named}"))),
+                Ok((_, named, replicas)) if named.to_string() == address => Ok(replicas),
+                Ok((_, named, _)) => Err(Fate::NotSent(format!("the sentinels name {named}"))),
                 Err(why) => Err(Fate::NotSent(why.to_string())),
             }
         }
@@ -334,5 +356,26 @@ impl Backend for Sentinel {
         self.watch.sentinels.lock().clear();
         self.watch.leave("the client is closed");
         std::future::ready(()).boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One that was cut off during a failover, or is started again, names the primary of before.
+    #[test]
+    fn an_older_agreement_counts_only_where_most_say_so() {
+        let at = |port| HostPort { host: "h".to_owned(), port };
+        let said = |times: &[(i64, u16, usize)]| {
+            times.iter().map(|(epoch, port, times)| ((*epoch, at(*port)), (*times, 0))).collect::<HashMap<_, _>>()
+        };
+        let port = |times: &[(i64, u16, usize)], followed| newest(said(times), 3, followed).map(|(_, at, _)| at.port);
+        assert_eq!(port(&[(1, 1, 1)], i64::MIN), Some(1), "nothing was followed before");
+        assert_eq!(port(&[(1, 1, 2), (2, 2, 1)], 1), Some(2), "one that knows more is believed");
+        assert_eq!(port(&[(2, 2, 1), (2, 3, 2)], 2), Some(3));
+        assert_eq!(port(&[(1, 1, 1)], 2), None, "the others do not answer");
+        assert_eq!(port(&[(0, 1, 2)], 2), Some(1), "they were made anew");
+        assert_eq!(port(&[], 2), None);
     }
 }
