@@ -20,6 +20,10 @@ mod base {
         pub(crate) fn say(log: impl FnOnce()) {
             log();
         }
+
+        pub(crate) fn contain<T>(work: impl FnOnce() -> T) -> Option<T> {
+            Some(work())
+        }
     }
 }
 
