@@ -33,13 +33,12 @@ impl Janitor {
 
     /// Has a piece of work done. If it panics, it ends alone.
     pub(crate) fn finish(&self, work: impl Future<Output = ()> + Send + 'static) {
-        let work = AssertUnwindSafe(work).catch_unwind().map(|done| {
-            if done.is_err() {
-                say(|| tracing::error!(target: "lockson", "a clean-up panicked: what it left ends with its lease"));
-            }
-        });
+        self.take(contained(work));
+    }
+
+    fn take(&self, work: BoxFuture<'static, ()>) {
         // It fails only when the client is closed, and then there is no connection to do the work on.
-        let _ = self.jobs.send(Some(work.boxed()));
+        let _ = self.jobs.send(Some(work));
     }
 
     /// Work that goes on here if its caller goes away after the first poll. `work` is given a flag that says so.
@@ -85,15 +84,20 @@ impl Janitor {
         })
     }
 
-    /// Work that others wait for: from its first poll on it goes on here, whether its caller polls or not. `None`: the
-    /// client has ended.
-    pub(crate) async fn hand_in<T: Send + 'static>(&self, mut work: BoxFuture<'static, T>) -> Option<T> {
-        if let Some(done) = poll_immediate(&mut work).await {
-            return Some(done);
+    /// Work that others wait for: from its first poll on it goes on here, whether its caller polls or not. `None`: it
+    /// panicked, or the client has ended.
+    pub(crate) fn hand_in<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> impl Future<Output = Option<T>> + Send {
+        let ((tell, told), janitor) = (oneshot::channel(), self.clone());
+        let mut work = contained(work.map(|done| drop(tell.send(done))));
+        async move {
+            if poll_immediate(&mut work).await.is_none() {
+                janitor.take(work);
+            }
+            told.await.ok()
         }
-        let (tell, told) = oneshot::channel();
-        self.finish(work.map(|done| drop(tell.send(done))));
-        told.await.ok()
     }
 
     /// Ends [`Chores::run`] when what is under way is done, at the latest after its limit.
@@ -140,6 +144,15 @@ impl Chores {
             });
         }
     }
+}
+
+fn contained(work: impl Future<Output = ()> + Send + 'static) -> BoxFuture<'static, ()> {
+    let work = AssertUnwindSafe(work).catch_unwind().map(|done| {
+        if done.is_err() {
+            say(|| tracing::error!(target: "lockson", "a clean-up panicked: what it left ends with its lease"));
+        }
+    });
+    work.boxed()
 }
 
 /// What may be left on the server of calls that nobody awaits any more: the names of the locks, by a number each.

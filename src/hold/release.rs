@@ -151,7 +151,7 @@ impl Release {
                     own.end();
                     given
                 };
-                self.engine.janitor.hand_in(work.in_current_span().boxed()).await.unwrap_or_else(|| Err(self.unheard()))
+                self.engine.janitor.hand_in(work.in_current_span()).await.unwrap_or_else(|| Err(self.unheard()))
             }
             Next::Given => Ok(()),
         }
