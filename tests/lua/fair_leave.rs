@@ -3,19 +3,19 @@
 crate::lua::stories! {
     who_leaves_is_looked_for_from_the_nearer_end {
         "RPUSH q a:1 b:1 c:1 b:1 d:1"
-        "ZADD t 100 a:1 200 b:1 300 d:1 310 e:1 320 f:1"
-        "fair/leave k q t s f / b:1 -> 1 1 | q[a:1 c:1 b:1 d:1] t(a:1:100 d:1:300 e:1:310 f:1:320)"
-        "RPUSH q d:1"
-        "ZADD t 330 g:1"
-        "fair/leave k q t s f / d:1 -> 1 1 | q[a:1 c:1 b:1 d:1] t(a:1:100 e:1:310 f:1:320 g:1:330)"
+        "ZADD t 100 a:1 150 d:1 200 b:1 310 e:1 320 f:1"
+        "fair/leave k q t s f / b:1 -> 1 1 | q[a:1 c:1 b:1 d:1] t(a:1:100 d:1:150 e:1:310 f:1:320)"
+        "RPUSH q h:1 d:1"
+        "ZADD t 330 g:1 400 h:1"
+        "fair/leave k q t s f / d:1 -> 1 1 | q[a:1 c:1 b:1 d:1 h:1] t(a:1:100 e:1:310 f:1:320 g:1:330 h:1:400)"
         "RPUSH q e:1 k:1 e:1 l:1"
-        "ZADD t 400 h:1 405 k:1 410 l:1 520 i:1"
-        "fair/leave k q t s f / e:1 -> 1 1 | q[a:1 c:1 b:1 d:1 k:1 e:1 l:1] \
-         t(a:1:100 f:1:320 g:1:330 h:1:400 k:1:405 l:1:410 i:1:520)"
+        "ZADD t 405 k:1 410 l:1 515 j:1 520 i:1"
+        "fair/leave k q t s f / e:1 -> 1 1 | q[a:1 c:1 b:1 d:1 h:1 k:1 e:1 l:1] \
+         t(a:1:100 f:1:320 g:1:330 h:1:400 k:1:405 l:1:410 j:1:515 i:1:520)"
         "RPUSH q k:1 m:1"
         "ZADD t 600 m:1 610 n:1"
-        "fair/leave k q t s f / k:1 -> 1 1 | q[a:1 c:1 b:1 d:1 k:1 e:1 l:1 m:1] \
-         t(a:1:100 f:1:320 g:1:330 h:1:400 l:1:410 i:1:520 m:1:600 n:1:610)"
+        "fair/leave k q t s f / k:1 -> 1 1 | q[a:1 c:1 b:1 d:1 h:1 k:1 e:1 l:1 m:1] \
+         t(a:1:100 f:1:320 g:1:330 h:1:400 l:1:410 j:1:515 i:1:520 m:1:600 n:1:610)"
     }
     who_leaves_a_queue_that_lacks_scores_is_looked_for_everywhere {
         "RPUSH q a:1 b:1 c:1 b:1"
