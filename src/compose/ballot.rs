@@ -4,7 +4,6 @@
 use std::collections::HashSet;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::{select_all, FutureExt};
@@ -15,7 +14,6 @@ use tokio::time::timeout;
 use crate::base::clock::Moment;
 use crate::compose::held::Held;
 use crate::compose::quorum::{Rules, Voter};
-use crate::engine::Session;
 use crate::error::{LockError, Passing};
 use crate::hold::ticket::Ticket;
 use crate::waiting::backoff::Backoff;
@@ -29,7 +27,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 /// What the servers said.
 #[derive(Default)]
 struct Count {
-    votes: Vec<(Ticket, Arc<Session>)>,
+    votes: Vec<Ticket>,
     /// Somebody else has these, for as long as that.
     busy: Vec<Option<Duration>>,
     /// These may have lost what they granted, and don't vote for as long as that.
@@ -227,7 +225,7 @@ impl Count {
         let engine = &voter.session.engine;
         match tried {
             Some(Ok(Tried::Won(ticket))) => match engine.life.rests(voter.wish.slot(), trust, engine.now()) {
-                None => self.votes.push((ticket, voter.session.clone())),
+                None => self.votes.push(ticket),
                 // The vote is given back as the ticket goes.
                 Some(left) => self.resting.push(left),
             },

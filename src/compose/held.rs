@@ -92,11 +92,10 @@ impl Held {
     }
 
     /// Of the votes that these gave. `None`: of none.
-    pub(crate) fn quorum(votes: Vec<(Ticket, Arc<Session>)>, voters: Vec<Voter>, rules: Rules) -> Option<Self> {
+    pub(crate) fn quorum(votes: Vec<Ticket>, voters: Vec<Voter>, rules: Rules) -> Option<Self> {
         // Those too that gave none yet: they are asked again.
         let sessions = voters.iter().map(|voter| voter.session.clone()).collect();
-        let votes = votes.into_iter().map(|(vote, _)| Arc::new(vote)).collect();
-        let quorum = Quorum::new(rules, voters, votes)?;
+        let quorum = Quorum::new(rules, voters, votes.into_iter().map(Arc::new).collect())?;
         Some(Self::Quorum(Elected { quorum, _sessions: sessions }))
     }
 

@@ -437,8 +437,7 @@ impl Pool {
     pub(crate) async fn shutdown(&self) -> bool {
         self.row.close();
         // What is asked for may be given yet, and comes back by that.
-        let turn = self.asking.lock().await;
-        drop(turn);
+        drop(self.asking.lock().await);
         let numbers: Vec<u64> = self.taken.lock().keys().copied().collect();
         let all = numbers.into_iter().filter_map(|number| self.forget(number));
         let given = all.map(|taken| async move { self.try_give_back(&taken, self.engine().patience()).await.0 });
