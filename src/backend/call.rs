@@ -109,12 +109,15 @@ pub(crate) fn grants(items: &[Item]) -> bool {
     items.first() == Some(&Item::Int(1))
 }
 
+/// How a node begins that says that its cluster is down.
+pub(super) const CLUSTER_DOWN: &str = "CLUSTERDOWN";
+
 /// What became of one copy that has no answer. Nothing below this seam sends a call twice (rule 4 of docs/PROTOCOL.md).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// It came after its `not_after`: it wrote nothing, and the server's clock is known now.
     Late,
-    /// It did not run and never will: no connection took it, or the server is not ready (LOADING, BUSY, MASTERDOWN,
+    /// It did not run and never will: no connection took it, or the server is not ready (LOADING, BUSY, CLUSTERDOWN,
     /// ...). Worth another try.
     NotSent(String),
     /// NOSCRIPT: it did not run, the server has to be sent the script's text.
@@ -125,8 +128,6 @@ pub(crate) enum Fate {
     Ask(String),
     /// It did not run: of its keys, which are on their way to another node, some have come there and others have not.
     TryAgain(String),
-    /// It did not run: the cluster is down, as far as this node knows, which answers at once.
-    ClusterDown(String),
     /// It did not run and never will.
     Refused(Refused),
     /// It may have run, may run later, or neither.
@@ -137,11 +138,16 @@ pub(crate) enum Fate {
 pub(crate) type Outcome = Result<Vec<Item>, Fate>;
 
 impl Fate {
+    /// Whether the node says that its cluster is down: it answers at once, and nobody tells when it is up again.
+    pub(crate) fn is_down(&self) -> bool {
+        matches!(self, Self::NotSent(why) | Self::Doubtful(why) if why.starts_with(CLUSTER_DOWN))
+    }
+
     /// As a label of metrics.
     pub(crate) fn label(&self) -> &'static str {
         match self {
             Self::Late => "late",
-            Self::NotSent(_) | Self::ClusterDown(_) => "not_sent",
+            Self::NotSent(_) => "not_sent",
             Self::UnknownScript | Self::Refused(_) => "refused",
             Self::Moved(_) | Self::Ask(_) | Self::TryAgain(_) => "moved",
             Self::Doubtful(_) => "in_doubt",
@@ -167,8 +173,9 @@ impl Fate {
             "READONLY" => Some(Self::Refused(Refused::ReadOnly)),
             "OOM" => Some(Self::Refused(Refused::OutOfMemory)),
             "TRYAGAIN" => Some(Self::TryAgain(text.to_owned())),
-            "CLUSTERDOWN" => Some(Self::ClusterDown(text.to_owned())),
-            "LOADING" | "BUSY" | "MASTERDOWN" | "NOREPLICAS" | "MISCONF" => Some(Self::NotSent(text.to_owned())),
+            "LOADING" | "BUSY" | "MASTERDOWN" | "NOREPLICAS" | "MISCONF" | CLUSTER_DOWN => {
+                Some(Self::NotSent(text.to_owned()))
+            }
             _ => None,
         }
     }

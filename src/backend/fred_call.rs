@@ -18,7 +18,7 @@ use tokio::sync::broadcast::error::TryRecvError;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use super::call::grants;
+use super::call::{grants, CLUSTER_DOWN};
 use super::fred_config::{client, without_ours, Config, Times, FEW};
 use super::node::online;
 use super::url::HostPort;
@@ -307,6 +307,8 @@ pub(super) fn failed(error: &Error) -> Fate {
         ErrorKind::IO | ErrorKind::Timeout | ErrorKind::Protocol | ErrorKind::Parse => {
             Fate::Doubtful(error.to_string())
         }
+        // It is told of all that was under way, but said of one: others may have run, if the cluster is up again.
+        ErrorKind::Cluster if text.starts_with(CLUSTER_DOWN) => Fate::Doubtful(text.to_owned()),
         ErrorKind::Cluster | ErrorKind::Routing => Fate::of_error(text).unwrap_or_else(|| Fate::refused(text)),
         _ => {
             if let Some(fate) = Fate::of_error(text) {
@@ -318,5 +320,17 @@ pub(super) fn failed(error: &Error) -> Fate {
                 _ => Fate::Doubtful(without_ours(&error.to_string())),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_fred_tells_to_all_that_is_under_way_may_have_run() {
+        let fate = failed(&Error::new(ErrorKind::Cluster, "CLUSTERDOWN The cluster is down"));
+        assert!(matches!(fate, Fate::Doubtful(_)), "{fate:?}");
+        assert!(fate.is_down(), "it is asked again as soon as if it had not run");
     }
 }

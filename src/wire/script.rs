@@ -199,8 +199,8 @@ impl Wire {
             loop {
                 // What may have run in a group goes alone from here on: it may be what the group met with.
                 let (answer, sent) = self.send(query, doubt.is_empty().then_some(patience)).await;
-                let longest =
-                    if matches!(answer, Err(Fate::ClusterDown(_))) { LONGEST_PAUSE_DOWN } else { LONGEST_PAUSE };
+                let is_down = answer.as_ref().is_err_and(Fate::is_down);
+                let longest = if is_down { LONGEST_PAUSE_DOWN } else { LONGEST_PAUSE };
                 let why = match (answer, &sent) {
                     // There are more replicas than was known, so too few of them were waited for: once.
                     (Ok(answer), Some(Sent { confirm: Some((_, asked)), .. }))
@@ -226,7 +226,7 @@ impl Wire {
                         let why = Refused::Other("the server does not keep scripts".to_owned());
                         return Called { result: Err(Fault::Refused(why)), doubt };
                     }
-                    (Err(Fate::NotSent(why) | Fate::TryAgain(why) | Fate::ClusterDown(why)), _) => why,
+                    (Err(Fate::NotSent(why) | Fate::TryAgain(why)), _) => why,
                     (Err(Fate::Moved(why) | Fate::Ask(why)), _) => why,
                     (Err(Fate::Doubtful(why)), sent) => {
                         doubt.merge(&sent.as_ref().map(Sent::doubt).unwrap_or_default());
