@@ -109,6 +109,37 @@ async fn an_unlock_needs_no_right_to_publish() {
     }
 }
 
+/// Who may not hear of a semaphore hears of the locks that are waited for at once.
+#[tokio::test]
+async fn one_refused_channel_refuses_no_other() {
+    let user = User::with("~* +@all &redisson_lock__channel:*");
+    let (locks, other) = (user.connect().await.unwrap(), Server::shared().locks().await);
+    let (names, unheard): (Vec<String>, _) = ((0..8).map(|_| unique("heard")).collect(), unique("unheard"));
+    let mut guards = Vec::new();
+    for name in &names {
+        guards.push(other.lock(name).guard().await.unwrap());
+    }
+    assert!(other.semaphore(&unheard).try_set_permits(1).await.unwrap());
+    assert!(other.semaphore(&unheard).acquire(1).await.unwrap().is_acquired());
+    let stand = |name: &String| spawn_with(locks.lock(name), |lock| async move { lock.guard().await.unwrap() });
+    let mut waiters: Vec<_> = names.iter().take(4).map(stand).collect();
+    let taker = spawn_with(locks.semaphore(&unheard), |permits| async move { permits.acquire(1).await });
+    waiters.extend(names.iter().skip(4).map(stand));
+    eventually(ms(5000), "all that may be heard is listened to", || async {
+        let heard = Server::shared().control(&["PUBSUB", "CHANNELS", "redisson_lock__channel:{heard*"]).texts();
+        names.iter().all(|name| heard.contains(&format!("redisson_lock__channel:{{{name}}}")))
+    })
+    .await;
+    for guard in guards {
+        guard.unlock().await.unwrap();
+    }
+    for waiter in waiters {
+        patient("the lock", waiter).await.unwrap().unlock().await.unwrap();
+    }
+    other.semaphore(&unheard).release(1).await.unwrap();
+    assert!(patient("the permit", taker).await.unwrap().unwrap().is_acquired());
+}
+
 /// A hand-over inside the process that the user has no right to any more is a release: nothing is lost, no key is left.
 #[tokio::test]
 async fn a_refused_hand_over_is_a_release() {

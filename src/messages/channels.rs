@@ -16,6 +16,7 @@ use tokio::time::{sleep_until, Instant};
 use crate::backend::{Backend, Changes, Signal, Slots};
 use crate::base::janitor::say;
 use crate::events::{Event, Herald};
+use crate::messages::batch::{ask, texts};
 use crate::messages::ear::{Channel, Ear, Lane, Map, Stage, RETRY};
 
 /// How long a subscription that nobody uses is kept.
@@ -81,7 +82,7 @@ impl Channels {
             is_new = true;
             *open += 1;
             fresh.insert(name.clone());
-            Channel { ear: Arc::default(), stage: Stage::Missing, users: 0, ends: None, unheeded: 0 }
+            Channel { ear: Arc::default(), stage: Stage::Missing, users: 0, ends: None, unheeded: 0, is_refused: false }
         });
         channel.users += 1;
         channel.unheeded = 0;
@@ -298,7 +299,7 @@ impl Pump {
         let mut works: Vec<_> = self.leave(&mut map).into_iter().collect();
         loop {
             for name in std::mem::take(&mut map.fresh) {
-                let lane = self.home(&name);
+                let lane = map.lane(&name, self.home(&name));
                 map.missing.entry(lane).or_default().insert(name);
             }
             let free: Vec<_> = map.missing.keys().filter(|lane| !self.busy.contains(*lane)).cloned().collect();
@@ -313,8 +314,8 @@ impl Pump {
     }
 
     /// The server that has a channel, as far as is known.
-    fn home(&self, name: &str) -> Lane {
-        Lane::Home(self.backend.node(name).map_or_else(|_| String::new(), |node| node.address.clone()))
+    fn home(&self, name: &str) -> String {
+        self.backend.node(name).map_or_else(|_| String::new(), |node| node.address.clone())
     }
 
     fn subscribe(&mut self, map: &mut Map, lane: Lane) -> Option<BoxFuture<'static, Lane>> {
@@ -345,19 +346,22 @@ impl Pump {
     }
 
     /// Asks a server, which is not asked again for a moment if it fails.
-    fn ask(&self, home: Lane, names: Vec<Arc<str>>) -> BoxFuture<'static, Lane> {
+    fn ask(&self, lane: Lane, names: Vec<Arc<str>>) -> BoxFuture<'static, Lane> {
         let (channels, number, mut changes) = (self.channels.clone(), self.tries, self.backend.changes());
-        let subscribed = AssertUnwindSafe(self.backend.subscribe(texts(&names))).catch_unwind();
+        let asked =
+            ask(self.backend.clone(), names, matches!(lane, Lane::Apart(_)), move |names, result, is_refused| {
+                names.iter().filter(|_| is_refused).for_each(|name| channels.map.lock().refuse(name, true));
+                channels.subscribed(names, number, result) || is_refused
+            });
         let work = async move {
-            let result = subscribed.await.unwrap_or_else(|_| Err("it panicked".to_owned()));
-            if !channels.subscribed(&names, number, result) {
+            if !asked.await {
                 tokio::select! {
                     biased;
                     () = tokio::time::sleep(RETRY) => {}
                     Some(Ok(())) = OptionFuture::from(changes.as_mut().map(Changes::changed)) => {}
                 }
             }
-            home
+            lane
         };
         work.boxed()
     }
@@ -394,10 +398,6 @@ impl Channels {
             self.herald.tell(Event::GapEnded { channels, after });
         }
     }
-}
-
-fn texts(names: &[Arc<str>]) -> Vec<String> {
-    names.iter().map(|name| name.to_string()).collect()
 }
 
 #[cfg(all(test, feature = "embedded"))]

@@ -25,6 +25,8 @@ pub(super) enum Lane {
     Leave,
     /// Subscriptions at the server with this address; empty where none is known.
     Home(String),
+    /// The same of those that it refuses: in a batch with others they would have all of it refused.
+    Apart(String),
 }
 
 /// What the users of one channel share.
@@ -100,6 +102,8 @@ pub(super) struct Channel {
     pub(super) ends: Option<Instant>,
     /// Messages since it has none.
     pub(super) unheeded: u32,
+    /// Its server said that this user may not listen to it.
+    pub(super) is_refused: bool,
 }
 
 /// The channels by name; and those that are to be subscribed to or left, so that nobody looks through all for them.
@@ -127,6 +131,16 @@ impl Map {
             self.idle.remove(&(before, name.clone()));
         }
         self.idle.extend(ends.map(|ends| (ends, name.clone())));
+    }
+
+    /// How it is asked for, of the server at this address.
+    pub(super) fn lane(&self, name: &str, at: String) -> Lane {
+        let is_refused = self.all.get(name).is_some_and(|channel| channel.is_refused);
+        if is_refused {
+            Lane::Apart(at)
+        } else {
+            Lane::Home(at)
+        }
     }
 
     /// It has come this far. `false`: it had before, or there is no such channel.
@@ -162,14 +176,14 @@ impl Map {
 
     /// Takes some of a lane, as many as go into one call, which has this number: those that are not being left, and
     /// that no other server has by now.
-    pub(super) fn take_missing(&mut self, lane: &Lane, number: u64, home: impl Fn(&str) -> Lane) -> Vec<Arc<str>> {
+    pub(super) fn take_missing(&mut self, lane: &Lane, number: u64, home: impl Fn(&str) -> String) -> Vec<Arc<str>> {
         let (mut taken, mut left) = (Vec::new(), BTreeSet::new());
         let mut names = self.missing.remove(lane).unwrap_or_default();
         while taken.len() < CHUNK {
             let Some(name) = names.pop_first() else { break };
             if self.leaving.contains(&name) {
                 left.insert(name);
-            } else if home(&name) != *lane {
+            } else if self.lane(&name, home(&name)) != *lane {
                 self.fresh.insert(name);
             } else {
                 self.put(&name, Stage::Asked(number));
@@ -183,6 +197,13 @@ impl Map {
         taken
     }
 
+    /// Whether its server refuses it, by what is known.
+    pub(super) fn refuse(&mut self, name: &str, yes: bool) {
+        if let Some(channel) = self.all.get_mut(name) {
+            channel.is_refused = yes;
+        }
+    }
+
     /// No subscription is left, or none of these: how many there were. Their users are not told yet: they hear of the
     /// next try.
     pub(super) fn lose(&mut self, only: Option<&[String]>) -> usize {
@@ -193,6 +214,7 @@ impl Map {
         };
         let before = self.open;
         for name in lost {
+            self.refuse(&name, false);
             if self.put(&name, Stage::Missing) {
                 self.fresh.insert(name);
             }
@@ -209,8 +231,9 @@ impl Map {
             let Some(channel) = self.all.get(name).filter(asked) else { continue };
             let (ear, users) = (channel.ear.clone(), channel.users);
             self.put(name, if ok { Stage::Confirmed } else { Stage::Missing });
-            if !ok {
-                self.fresh.insert(name.clone());
+            match ok {
+                true => self.refuse(name, false),
+                false => drop(self.fresh.insert(name.clone())),
             }
             ear.tell();
             ear.wake(users);

@@ -1,4 +1,5 @@
 //! What a client listens to, and who is woken by what it hears.
 
+mod batch;
 pub(crate) mod channels;
 mod ear;
