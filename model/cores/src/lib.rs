@@ -29,6 +29,7 @@ mod base {
 
 #[path = "../../../src/messages"]
 mod messages {
+    mod batch;
     pub(crate) mod channels;
     mod ear;
 }
