@@ -247,6 +247,8 @@ impl Contest for LatchWait {
         self.listener.asks();
         // Who comes later may wait for a later latch.
         let all = if self.waiter.is_some() { self.latch.row.first(usize::MAX) } else { Vec::new() };
+        // Before the look, which then knows why it was: a latch that is deleted says zero as well.
+        let zeros = self.listener.heard_zeros();
         let looked = self.latch.look(&self.patience).await;
         self.listener.answered();
         let (count, ended) = looked?;
@@ -258,7 +260,6 @@ impl Contest for LatchWait {
             self.waiter = Some(self.latch.row.join(Arc::new(known)));
             return Ok(Tried::Busy(None));
         };
-        let zeros = self.listener.heard_zeros();
         let told = all.into_iter().filter_map(|waiter| {
             let waited = verdict(&waiter.wish, count, &ended, zeros)?;
             Some((waiter, waited))
