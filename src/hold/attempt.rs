@@ -13,7 +13,7 @@ use crate::base::clock::{millis, Moment};
 use crate::base::owner::Owner;
 use crate::error::{LockError, LostReason, QueryError};
 use crate::hold::admit::admit_readers;
-use crate::hold::doubt::{is_to_be_tried_again, look, settle, wait_out, Rest};
+use crate::hold::doubt::{is_to_be_tried_again, settle, wait_out, Rest};
 pub(crate) use crate::hold::entry::Wish;
 use crate::hold::entry::{count_text, Debts, Gate, Hold, Place};
 use crate::hold::run::{begins, own};
@@ -354,8 +354,7 @@ impl Wish {
 
     /// A message came, or may have been missed: nobody else releases what this process holds.
     pub(crate) fn doubt_holders(&self) {
-        let doubted = self.entry.line.holds().into_iter().filter(|hold| hold.doubt());
-        doubted.for_each(|hold| self.engine.janitor.finish(look(self.engine.clone(), hold)));
+        self.entry.line.holds().iter().for_each(|hold| hold.look(&self.engine));
     }
 
     /// Whatever copies in doubt may have taken, or may take yet.

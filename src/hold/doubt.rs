@@ -2,6 +2,7 @@
 //! waited for, and taken back. Rule 6 of docs/PROTOCOL.md.
 
 use std::future::Future;
+use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -244,6 +245,22 @@ pub(crate) fn is_to_be_tried_again(settled: &Result<Answer, Fault>) -> bool {
             matches!(why, ReadOnly | NotAuthenticated(_) | NoPermission(_))
         }
         settled => matches!(settled, Err(Fault::Unreachable(_))),
+    }
+}
+
+impl Hold {
+    /// Asks whether it is still there, unless somebody is about to.
+    pub(crate) fn look(self: &Arc<Self>, engine: &Arc<Engine>) {
+        if self.doubt() {
+            engine.janitor.finish(look(engine.clone(), self.clone()));
+        }
+    }
+
+    /// The same of one that was asked for at `sent`, if this client has been told since that all was ended by force.
+    pub(crate) fn look_if_forced(self: &Arc<Self>, engine: &Arc<Engine>, sent: Moment) {
+        if sent.nanos() < self.entry.line.forced.load(Ordering::Acquire) {
+            self.look(engine);
+        }
     }
 }
 

@@ -111,6 +111,8 @@ pub(crate) struct Line {
     pub(crate) turns: Mutex<Turns<Hold, Arc<Wish>, Ticket>>,
     /// The highest fencing token that this client has seen.
     token: AtomicU64,
+    /// What was asked for before this moment may have been ended by force, by this client. 0: nothing.
+    pub(crate) forced: AtomicU64,
     /// Those who wait in the server's queue. Made for whoever comes first, as most locks have none; so is what follows.
     pub(crate) crowd: LazyLock<Box<Mutex<Queued>>>,
     /// Those who leave that queue, while somebody sees to it.
@@ -129,6 +131,7 @@ impl Line {
             entries: Registry::default(),
             turns: Mutex::new(Turns::new(|wish| wish.kind.role)),
             token: AtomicU64::new(0),
+            forced: AtomicU64::new(0),
             crowd: LazyLock::new(Box::default),
             leavers: LazyLock::new(Box::default),
             candidates: LazyLock::new(|| Arc::new(Semaphore::new(1))),
@@ -199,6 +202,7 @@ impl Ticket {
             hold.token.store(token, Ordering::Release);
         }
         engine.watchdog.watch(&hold.leased, answer.sent);
+        hold.look_if_forced(&engine, answer.sent);
         Self { engine, hold, share, inner, armed: AtomicBool::new(true) }
     }
 
@@ -215,6 +219,7 @@ impl Ticket {
         entry.line.turns.lock().goes_on(&hold, kind.role, share, sent);
         entry.ring();
         engine.watchdog.watch(&hold.leased, sent);
+        hold.look_if_forced(engine, sent);
         Self { engine: engine.clone(), hold, share, inner: false, armed: AtomicBool::new(true) }
     }
 

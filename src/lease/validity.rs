@@ -15,6 +15,7 @@ use tokio::sync::Notify;
 use crate::backend::Script;
 use crate::base::clock::{millis, Clock, Moment};
 use crate::base::config::Confirm;
+use crate::base::janitor::contain;
 use crate::base::keys::{Key, Keys};
 use crate::error::{Lost, LostReason};
 use crate::events::{Event, Herald};
@@ -291,7 +292,7 @@ impl Leased {
             return;
         }
         drop(validity);
-        self.changed.notify_waiters();
+        self.ring();
         self.observers().for_each(|observer| observer.renewed());
     }
 
@@ -312,7 +313,7 @@ impl Leased {
         validity.longest = validity.longest.max(lease);
         validity.change = Some((lease, Moment::from_nanos(u64::MAX)));
         drop(validity);
-        self.changed.notify_waiters();
+        self.ring();
     }
 
     /// The change is over: confirmed by the copy sent at `sent`, if by any. Other copies may run until `doubt`.
@@ -325,7 +326,7 @@ impl Leased {
         validity.changed = now;
         validity.change = doubt.map(|until| (lease, until));
         drop(validity);
-        self.changed.notify_waiters();
+        self.ring();
     }
 
     /// A renewal failed. `true`: that is new.
@@ -334,8 +335,13 @@ impl Leased {
         let new = !validity.uncertain && validity.lost.is_none();
         validity.uncertain = true;
         drop(validity);
-        self.changed.notify_waiters();
+        self.ring();
         new
+    }
+
+    /// Whoever waits for a change looks. Wakers are anybody's code.
+    fn ring(&self) {
+        contain(|| self.changed.notify_waiters());
     }
 
     /// It is over.
@@ -344,13 +350,13 @@ impl Leased {
         let (why, held) = (*validity.lost.get_or_insert(why), validity.held.take());
         drop(validity);
         held.end(&self.keys.class, why.label());
-        self.changed.notify_waiters();
+        self.ring();
         self.observers().for_each(|observer| observer.ended());
     }
 
     /// Tells that it was lost: once, and not of one that was given back, or ended by force: who does that tells so.
     pub(crate) fn report_lost(&self, herald: &Herald) {
-        self.changed.notify_waiters();
+        self.ring();
         let why = self.validity.lock().lost.filter(|why| !matches!(why, LostReason::Released | LostReason::Forced));
         let Some(why) = why.filter(|_| !self.loss_reported.swap(true, Ordering::Relaxed)) else { return };
         let (name, owner) = (self.keys.name.to_string(), self.holder.to_string());
@@ -516,7 +522,8 @@ impl Validity {
             self.change = None;
         }
         let lease = self.change.map_or(lease, |(exact, _)| lease.min(exact));
-        self.until = self.until.max(sent.after(lease - margin(lease)));
+        // Of a lease that is almost over less is left than the margin.
+        self.until = self.until.max(sent.after(lease.saturating_sub(margin(lease))));
         true
     }
 }
@@ -608,6 +615,18 @@ mod tests {
         assert!(hold.doubted() && !hold.doubted(), "new once");
         assert_eq!(hold.unconfirmed(BEGAN), Some(LEASE - margin(LEASE)));
         assert_eq!(hold.unconfirmed(BEGAN.after(LEASE)), None);
+    }
+
+    /// Less than the margin may be left of it, which is added to nothing then.
+    #[test]
+    fn what_is_almost_over_is_confirmed_for_nothing_more() {
+        let hold = leased("mark", BEGAN, Lease::Fixed(LEASE));
+        let (until, left) = (hold.valid_until(), Duration::from_millis(1));
+        let almost = BEGAN.after(LEASE - margin(LEASE) - left);
+        assert!(hold.doubted());
+        assert_eq!(hold.unconfirmed(almost), Some(left));
+        hold.renewed(almost, left, almost);
+        assert_eq!(hold.valid_until(), until);
     }
 
     #[test]

@@ -349,21 +349,25 @@ impl<K: Kind> Lock<K> {
             self.show(&line).await;
         }
         // What is taken behind this call is not meant.
+        let is_meant =
+            |hold: &Arc<Hold>| hold.kind.role == K::TABLE.role && (field.is_empty() || **hold.leased.mark() == *field);
         let mut holds = line.holds();
-        holds.retain(|hold| hold.kind.role == K::TABLE.role && (field.is_empty() || **hold.leased.mark() == *field));
+        holds.retain(is_meant);
         let mut forcing = Forcing::new(holds);
         let answer = self.ask(&line, K::TABLE.force, &[field]).await?;
         let ended = answer.status == Status::Done;
         if ended {
             // Meanwhile others here may have got what was one of them on the server.
             let is_one = |hold: &Arc<Hold>| forcing.0.iter().any(|one| one.leased.is_of_run(&hold.leased));
-            let mut ended = line.holds();
-            ended.retain(is_one);
+            line.forced.store(self.engine().now().nanos() + 1, Ordering::Release);
+            let (ended, others): (Vec<_>, Vec<_>) = line.holds().into_iter().partition(is_one);
             for hold in forcing.0.iter().chain(&ended).filter(|hold| hold.leased.is_watched()) {
                 hold.lose(self.engine(), LostReason::Forced);
             }
             // They stay so, for whoever gets one of them at this moment.
             forcing.0.clear();
+            // Granted before, and heard of only now, it was ended too.
+            others.iter().filter(|hold| is_meant(hold)).for_each(|hold| hold.look(self.engine()));
             // A plain lock's owner is known to its client alone.
             let owners: Vec<&str> = (1..).map_while(|at| answer.text(at)).collect();
             let (name, holds) = (self.name.to_string(), owners.len().max(1));

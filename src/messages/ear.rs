@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
 
+use crate::base::janitor::contain;
 use crate::base::registry::shrink;
 
 /// A failed subscription is tried again after this.
@@ -61,7 +62,12 @@ impl Ear {
     /// The server was asked for it, or is not any more.
     pub(super) fn tell(&self) {
         self.tries.fetch_add(1, Ordering::Release);
-        self.told.notify_waiters();
+        self.ring();
+    }
+
+    /// Wakers are anybody's code.
+    fn ring(&self) {
+        contain(|| self.told.notify_waiters());
     }
 
     /// Waits for what is told, or rings, until this is so.
@@ -77,9 +83,10 @@ impl Ear {
     }
 
     pub(super) fn wake(&self, times: usize) {
-        self.wakes.add_permits(times.min(MOST_WAKES.saturating_sub(self.wakes.available_permits())));
+        let room = MOST_WAKES.saturating_sub(self.wakes.available_permits());
+        contain(|| self.wakes.add_permits(times.min(room)));
         self.rings.fetch_add(1, Ordering::Release);
-        self.told.notify_waiters();
+        self.ring();
     }
 }
 
