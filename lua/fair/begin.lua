@@ -99,11 +99,17 @@ local function cut(owner, score)
 end
 
 -- Takes an owner out of the queue: the list first, as Java can't read a list whose owners have no scores. How many wait yet, and
--- about how many places were looked through. Who has no score is looked for only where nobody has one.
+-- about how many places were looked through. Who has no score is looked for only where nobody has one. The last one goes with
+-- all the keys at once: of a slot that moves none may be named once it is gone.
 local function remove(owner, head)
   check_scores(owner)
-  local places = 1
+  local places, waiting = 1, nil
   if head == owner then
+    waiting = redis.call('LLEN', queue) - 1
+    if waiting == 0 and type(redis.pcall('ZCARD', timeouts)) == 'number' then
+      redis.call('UNLINK', queue, timeouts, seen, state)
+      return 0, places
+    end
     redis.call('LPOP', queue)
   else
     local score = redis.call('ZSCORE', timeouts, owner)
@@ -111,7 +117,7 @@ local function remove(owner, head)
   end
   redis.call('ZREM', timeouts, owner)
   redis.call('ZREM', seen, owner)
-  return tidy(), places
+  return waiting or tidy(), places
 end
 
 -- One of the queue has taken the free lock; `waiting` are left, and `head` is the next. Java would take 300 s off every score

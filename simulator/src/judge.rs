@@ -365,9 +365,10 @@ impl Judge {
         self.look();
     }
 
-    /// Its lease is set anew from now on.
+    /// Its lease is set anew from now on, of some of its parts before others: no server that goes back has all of it.
     pub fn extends(&mut self, task: usize) {
-        self.holds.iter_mut().filter(|hold| hold.task == task).for_each(|hold| hold.is_renewed = false);
+        let extended = self.holds.iter_mut().filter(|hold| hold.task == task);
+        extended.for_each(|hold| (hold.is_renewed, hold.sent) = (false, u64::MAX));
     }
 
     /// It was, at any moment until now: a server that goes back may know it as it was before.
