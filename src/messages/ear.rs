@@ -154,6 +154,7 @@ impl Map {
     pub(super) fn put(&mut self, name: &str, stage: Stage) -> bool {
         let Some(channel) = self.all.get_mut(name) else { return false };
         let before = std::mem::replace(&mut channel.stage, stage);
+        channel.is_refused &= stage != Stage::Confirmed;
         self.open -= usize::from(before != Stage::Confirmed);
         self.open += usize::from(stage != Stage::Confirmed);
         channel.ear.confirmed.store(stage == Stage::Confirmed, Ordering::Release);
@@ -238,9 +239,8 @@ impl Map {
             let Some(channel) = self.all.get(name).filter(asked) else { continue };
             let (ear, users) = (channel.ear.clone(), channel.users);
             self.put(name, if ok { Stage::Confirmed } else { Stage::Missing });
-            match ok {
-                true => self.refuse(name, false),
-                false => drop(self.fresh.insert(name.clone())),
+            if !ok {
+                self.fresh.insert(name.clone());
             }
             ear.tell();
             ear.wake(users);
