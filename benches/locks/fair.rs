@@ -11,11 +11,13 @@ use support::{unique, Raw, Server};
 const LENGTHS: [u64; 5] = [10, 100, 1_000, 10_000, 50_000];
 /// Calls of each script with each length; the middle one counts.
 const CALLS: usize = 101;
+/// Rounds of what follows.
+const ROUNDS: usize = 5;
 /// Tasks that want one fair lock all the time, and for how long.
 const CONTENDERS: [usize; 2] = [64, 1_000];
-const CONTENDED: Duration = Duration::from_secs(4);
+const CONTENDED: Duration = Duration::from_secs(3);
 /// Acquisitions that follow each other while the longest queue waits.
-const TURNS: u64 = 1_000;
+const TURNS: u64 = 400;
 /// What the server may take for an acquisition and its release, in microseconds.
 const PROMISED: f64 = 40.0;
 /// Tasks of one process that wait while the scripts are counted, and for how long: longer than a round of refreshes.
@@ -212,13 +214,27 @@ async fn connect(server: &Server) -> Locks {
     Locks::connect(&server.url()).await.expect("a client")
 }
 
+/// Microseconds and scripts of each acquisition since the statistics were reset.
+fn per_acquisition(server: &Server, acquisitions: u64) -> [f64; 2] {
+    let (scripts, micros) = server.stats().get("evalsha").copied().unwrap_or_default();
+    [micros, scripts].map(|sum| sum as f64 / acquisitions as f64)
+}
+
+fn row(what: String, rounds: &[[f64; 2]]) -> Row {
+    let [micros, scripts] = [0, 1].map(|at| rounds.iter().map(|round| round[at]).collect::<Vec<_>>());
+    Row::new(what, format!("{:.1} us in {:.2} scripts", median(&micros), median(&scripts)))
+        .ratio(Ratio::of(&micros, &[PROMISED; ROUNDS]))
+        .goal(Goal::AtMost(1.0))
+}
+
 /// What an acquisition and its release cost the server, all that its waiters ask included.
 async fn contended(server: &Server, locks: &Locks, tasks: usize) -> Row {
-    let name = unique("contended");
-    let until = tokio::time::Instant::now() + CONTENDED;
-    server.reset_stats();
-    let tasks: Vec<_> = (0..tasks)
-        .map(|number| {
+    let (mut rounds, mut commands, mut turns) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        let name = unique("contended");
+        let until = tokio::time::Instant::now() + CONTENDED;
+        server.reset_stats();
+        let looping = (0..tasks).map(|number| {
             let lock = fair(locks, &name, &number.to_string());
             tokio::spawn(async move {
                 let mut turns = 0;
@@ -229,19 +245,18 @@ async fn contended(server: &Server, locks: &Locks, tasks: usize) -> Row {
                 }
                 turns
             })
-        })
-        .collect();
-    let each = futures::future::join_all(tasks).await;
-    let turns: Vec<u64> = each.into_iter().map(|turns| turns.expect("it ends")).collect();
-    let (most, least) = (turns.iter().max(), turns.iter().min());
-    let what = format!("fair lock, {} tasks want it: server time per acquisition", turns.len());
-    let sum = turns.iter().sum();
-    per_acquisition(server, what, sum).beside(format!(
-        "{:.1} commands; fewest..most turns {}..{}",
-        server.commands_in_scripts() as f64 / sum as f64,
-        least.unwrap_or(&0),
-        most.unwrap_or(&0)
-    ))
+        });
+        let looping: Vec<_> = looping.collect();
+        let each = futures::future::join_all(looping).await;
+        let each: Vec<u64> = each.into_iter().map(|turns| turns.expect("it ends")).collect();
+        let acquisitions = each.iter().sum();
+        rounds.push(per_acquisition(server, acquisitions));
+        commands.push(server.commands_in_scripts() as f64 / acquisitions as f64);
+        turns.extend(each);
+    }
+    let (least, most) = (turns.iter().min().unwrap_or(&0), turns.iter().max().unwrap_or(&0));
+    row(format!("fair lock, {tasks} tasks want it: server time per acquisition"), &rounds)
+        .beside(format!("{:.1} commands; fewest..most turns {least}..{most}", median(&commands)))
 }
 
 /// The same of who stands first of the longest queue, one behind the other.
@@ -250,21 +265,17 @@ async fn behind_each_other(server: &Server, locks: &Locks) -> Row {
     let mut queue = Queue::of(server, &name, length).await;
     let lock = fair(locks, &name, "me");
     let field = format!("{}:named-me", locks.client_id());
-    server.reset_stats();
-    for _ in 0..TURNS {
-        queue.run(FIRST, &[&field]).await;
-        lock.lock().await.expect("held");
-        lock.unlock().await.expect("given back");
+    let mut rounds = Vec::new();
+    for _ in 0..ROUNDS {
+        server.reset_stats();
+        for _ in 0..TURNS {
+            queue.run(FIRST, &[&field]).await;
+            lock.lock().await.expect("held");
+            lock.unlock().await.expect("given back");
+        }
+        rounds.push(per_acquisition(server, TURNS));
     }
-    per_acquisition(server, format!("fair lock, {length} wait: server time per acquisition"), TURNS)
-}
-
-fn per_acquisition(server: &Server, what: String, acquisitions: u64) -> Row {
-    let (scripts, micros) = server.stats().get("evalsha").copied().unwrap_or_default();
-    let (scripts, micros) = [scripts, micros].map(|sum| sum as f64 / acquisitions as f64).into();
-    Row::new(what, format!("{micros:.1} us in {scripts:.2} scripts"))
-        .ratio(Ratio::single(micros / PROMISED))
-        .goal(Goal::AtMost(1.0))
+    row(format!("fair lock, {length} wait: server time per acquisition"), &rounds)
 }
 
 /// How often a process asks while its tasks wait.
