@@ -24,7 +24,8 @@ pub enum Event {
     Lost {
         /// Of the lock or semaphore.
         name: String,
-        /// Who held it, as [`Holder::owner`](crate::Holder); a permit's id.
+        /// Who held it, as [`Holder::field`](crate::Holder); of permits their ids, 32 digits each, one behind the
+        /// other.
         owner: String,
         /// Why it is over.
         why: LostReason,

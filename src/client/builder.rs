@@ -158,9 +158,10 @@ impl Builder {
     /// Default: the name itself. All other keys and channels are made of what it returns, with
     /// [`key_prefix`](Builder::key_prefix) before it; `name()`, errors and logs say the name as it was given.
     ///
-    /// It is called where a handle is made, on that thread, so it must be quick and not panic, and once at connect
-    /// for the key `lockson:preflight`. It must always say the same. What it returns is checked as a name is. Two names
-    /// that it maps to one are one lock, of which errors and logs say either.
+    /// It is called where a handle is made, on that thread, so it must be quick and not panic; by `Admin`; and for
+    /// names of lockson's own, which begin with `lockson:` (at connect in a cluster for many). It must always say the
+    /// same. What it returns is checked as a name is. Two names that it maps to one are one lock, of which errors and
+    /// logs say either.
     ///
     /// ```
     /// let builder = lockson::Locks::builder().name_mapper(|name| format!("{{billing}}:{name}:v2"));

@@ -367,7 +367,8 @@ impl Locks {
     }
 
     /// What happens to this client from here on, for alarms of one's own: lost holds, gaps, servers that were replaced,
-    /// holds ended by force, the end. Each is a line of `tracing` too.
+    /// holds ended by force, the end. But for that and [`Event::Missed`](crate::Event::Missed) each is a line of
+    /// `tracing` too.
     ///
     /// ```
     /// # async fn f(locks: lockson::Locks) {

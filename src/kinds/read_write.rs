@@ -79,8 +79,9 @@ kind! {
 /// [`LockError::Upgrade`](crate::LockError::Upgrade) at once: two readers that both waited to write would wait for
 /// ever.
 ///
-/// A waiting writer gets in after the read holds that are open at its arrival, or at the end of another writer's hold,
-/// and at most a second more, however many lockson readers come.
+/// A waiting writer gets in after the read holds that are open at its arrival, and after the writers that came before
+/// it, however many lockson readers come: with k of those after at most k + 1 times the longest read and 150 ms, and k
+/// times the longest write. Each lost message adds the wait cap.
 #[derive(Debug, Clone)]
 pub struct ReadWriteLock(Lock<Read>);
 

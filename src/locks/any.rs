@@ -124,8 +124,8 @@ pub(crate) mod sealed {
 /// members, of a red lock most of its servers. [`guard`](Self::guard) ends it with a guard in place of that.
 ///
 /// # Errors
-/// As the lock's `lock()`'s; [`QueryError::Unreachable`] at the wait limit when the server was silent. Its cancel
-/// safety is the same.
+/// As the lock's `lock()`'s, and before anything is sent [`LockError::Lease`] and [`LockError::Wait`];
+/// [`QueryError::Unreachable`] at the wait limit when the server was silent. Its cancel safety is the same.
 #[must_use = "a request does nothing until it is awaited"]
 #[derive(Debug)]
 pub struct Acquire<'a, G = Guard> {
@@ -267,8 +267,8 @@ macro_rules! verbs {
             RLock::unlock_within(self, limit).await
         }
 
-        /// Whether the servers have all members in this owner's name, or most of them the red lock. One script each,
-        /// which writes nothing.
+        /// Whether the servers have all members in this owner's name, or most of them the red lock. Of each member as
+        /// [`Lock::is_held`](crate::Lock::is_held).
         ///
         /// # Errors
         /// [`QueryError`], of any member; [`QueryError::Unreachable`] after three command timeouts. Of a red lock only

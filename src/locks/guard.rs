@@ -111,7 +111,7 @@ impl Guard {
     }
 
     /// Asks the server whether the hold is still there, or all servers that it is on. One script each, which writes
-    /// nothing.
+    /// nothing; a hold by a turn without a script gets its owner's name on the server by another before it.
     ///
     /// # Errors
     /// [`HoldError::Lost`] when it is lost; anything else says nothing about the hold:
@@ -134,8 +134,9 @@ impl Guard {
     /// ```
     ///
     /// # Errors
-    /// [`HoldError::Lease`] before anything is sent; [`HoldError::Lost`]; or the server did not answer for three
-    /// command timeouts, and then the old lease is the one to count on if it is the shorter.
+    /// [`HoldError::Lease`] before anything is sent; [`HoldError::Lost`]; [`HoldError::NotConfirmed`] where replicas
+    /// confirm; or the server did not answer for three command timeouts, and then the old lease is the one to count on
+    /// if it is the shorter.
     ///
     /// # Cancel safety
     /// Dropped half-way, the lease may or may not have been set.

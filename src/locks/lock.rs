@@ -165,11 +165,11 @@ impl<K: Kind> Lock<K> {
     /// ```
     ///
     /// # Errors
-    /// Never that it is busy. Before anything is sent: [`Name`](QueryError::Name), [`Closed`](QueryError::Closed), and
-    /// of this owner's own hold [`AlreadyHeld`](LockError::AlreadyHeld) (kinds that can't be entered again),
-    /// [`Upgrade`](LockError::Upgrade) (a writer that reads), [`HoldLimit`](LockError::HoldLimit) and
-    /// [`Lost`](LockError::Lost). Where replicas confirm a grant, [`NotConfirmed`](LockError::NotConfirmed). From the
-    /// server: [`WrongType`](QueryError::WrongType),
+    /// Never that it is busy. Before anything is sent: [`Name`](QueryError::Name), [`Closed`](QueryError::Closed),
+    /// [`NoRuntime`](QueryError::NoRuntime), and of this owner's own hold [`AlreadyHeld`](LockError::AlreadyHeld)
+    /// (kinds that can't be entered again), [`Upgrade`](LockError::Upgrade) (a writer that reads),
+    /// [`HoldLimit`](LockError::HoldLimit) and [`Lost`](LockError::Lost). Where replicas confirm a grant,
+    /// [`NotConfirmed`](LockError::NotConfirmed). From the server: [`WrongType`](QueryError::WrongType),
     /// [`Tampered`](QueryError::Tampered), [`Refused`](QueryError::Refused), and
     /// [`Unreachable`](QueryError::Unreachable) when it was silent for the outage limit.
     ///
@@ -281,10 +281,11 @@ impl<K: Kind> Lock<K> {
         RLock::unlock_within(self, limit).await
     }
 
-    /// Whether the server has the lock in this owner's name. One script, which writes nothing.
+    /// Whether the server has the lock in this owner's name. One script, which writes nothing; where this client has it
+    /// by a turn without a script, another one before it puts the owner's name there.
     ///
     /// # Errors
-    /// [`QueryError`]; [`QueryError::Unreachable`] after three command timeouts.
+    /// [`QueryError`]; [`QueryError::Unreachable`] after three command timeouts, or as many more for that name.
     ///
     /// # Cancel safety
     /// Safe.
@@ -490,7 +491,7 @@ impl<K: Owned> Lock<K> {
         Ok(holders.iter().find(|holder| holder.field == *field).map_or(0, |holder| holder.count))
     }
 
-    /// Who holds the lock, if anybody does. One script, which writes nothing.
+    /// Who holds the lock, if anybody does. Its scripts are as [`is_held`](Lock::is_held)'s.
     ///
     /// ```
     /// # async fn f(lock: lockson::ReentrantLock) -> Result<(), Box<dyn std::error::Error>> {
@@ -506,8 +507,8 @@ impl<K: Owned> Lock<K> {
         Ok(self.ask_holders("").await?.into_iter().next())
     }
 
-    /// All who hold it: of a read lock more than one may, of which [`holder`](Lock::holder) is any. It writes nothing,
-    /// and takes one script for each hundred or so: of those who come or go meanwhile some may be missing.
+    /// All who hold it: of a read lock more than one may, of which [`holder`](Lock::holder) is any. It takes one
+    /// script, which writes nothing, for each hundred or so: of those who come or go meanwhile some may be missing.
     ///
     /// # Errors
     /// As [`is_held`](Lock::is_held)'s; so is its cancel safety.

@@ -26,7 +26,8 @@ pub trait Votes: Kind {
 }
 
 /// The kinds whose holds can have a token, as in [`Fenced<K>`](crate::kind::Fenced): the exclusive ones that are on one
-/// server in their owner's name. (A token of the plain lock is random, and the votes of a red lock have no order.)
+/// server in their owner's name, but for the values of a group. (A token of the plain lock is random, and the votes of
+/// a red lock have no order.)
 pub trait Fenceable: Owned {
     /// The data of the kind with tokens.
     #[doc(hidden)]

@@ -171,7 +171,8 @@ impl<K: PermitKind> Semaphore<K> {
     ///
     /// # Errors
     /// [`QueryError::Unreachable`] when the server was silent for the outage limit; never that there are too few.
-    /// [`SyncError::Count`] for none, or more than `i32::MAX`, or than 500 with leases.
+    /// [`SyncError::Count`] for none, or more than `i32::MAX`, or than 500 with leases. [`SyncError::NotConfirmed`]
+    /// where replicas confirm.
     ///
     /// # Cancel safety
     /// Dropped at any point it leaves nothing: what it took is given back.
@@ -199,7 +200,8 @@ impl Semaphore {
     /// Takes all permits that are free, and says how many they were. They are not given back by themselves.
     ///
     /// # Errors
-    /// [`SyncError`]; [`QueryError::Unreachable`] after three command timeouts.
+    /// [`SyncError`], [`NotConfirmed`](SyncError::NotConfirmed) among them where replicas confirm;
+    /// [`QueryError::Unreachable`] after three command timeouts.
     ///
     /// # Cancel safety
     /// Dropped at any point it leaves nothing: what it took is given back.
