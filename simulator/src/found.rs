@@ -35,6 +35,7 @@ pub fn all() -> Vec<(&'static str, Plan)> {
             refused_settle(),
         ),
         ("a head that was refused its lease after a pause was dropped as dead, though it had asked", silent_head()),
+        ("a newcomer's first look took the message of who was in the middle of a look", taken_message()),
     ]
 }
 
@@ -303,4 +304,18 @@ fn silent_head() -> Plan {
         fault(2_200, Fault::Deny { server: 0, command: "pexpire", lasts: 1_924 }),
     ];
     Plan { seed: 496_494, lease: 30_000, confirmed: None, steps }
+}
+
+fn taken_message() -> Plan {
+    let (first, other) = (Turn { task: 2, work: 0, ..TURN }, Turn { task: 5, wait: 0, work: 0, ..TURN });
+    let steps = vec![
+        turn(150, Turn { kind: Kind::Await, wait: 1_667, ..first }),
+        turn(294, Turn { kind: Kind::Await, wait: 656, ..other }),
+        turn(0, Turn { kind: Kind::CountDown, ..other }),
+        turn(0, Turn { kind: Kind::Await, ..other }),
+        turn(0, Turn { kind: Kind::CountDown, wait: 0, ..first }),
+        fault(1_000, Fault::Reopen { name: 0 }),
+        fault(0, Fault::Slow { client: None, server: 0, there: 27, back: 41, lasts: 1_787 }),
+    ];
+    Plan { seed: 91_810_493, lease: 3_000, confirmed: None, steps }
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use futures::future::OptionFuture;
 use futures::stream::{self, StreamExt};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -147,7 +148,10 @@ impl Lookout {
             return;
         }
         let keys: Vec<&str> = sleepers.iter().map(|sleeper| &*sleeper.keys().lock).collect();
-        let answer = self.ask(&keys).await.ok().filter(|answer| answer.status == Status::Done);
+        // What would not be answered in time is not waited for: the looks behind this one are for other nodes, too.
+        let is_silent = keys.first().is_some_and(|key| self.wire.is_silent_for(key, self.wire.slow() * 4));
+        let asked = OptionFuture::from((!is_silent).then(|| self.ask(&keys))).await;
+        let answer = asked.and_then(Result::ok).filter(|answer| answer.status == Status::Done);
         let found: Option<BTreeSet<usize>> =
             answer.map(|answer| (0..answer.items().len()).map(|at| answer.count(at)).collect());
         for (place, sleeper) in (1..).zip(&sleepers) {
@@ -170,7 +174,6 @@ impl Lookout {
 #[cfg(test)]
 mod tests {
     use super::*;
-    #[cfg(feature = "embedded")]
     use crate::base::clock::Clock;
     use crate::base::keys::Naming;
     use crate::wire::stub::Stub;
@@ -221,6 +224,26 @@ mod tests {
         assert_eq!(look().await, [1, 1, 1], "what it answers is no list");
         let args: Vec<_> = stub.asked().into_iter().map(|asked| asked.args).collect();
         assert_eq!(args, vec![vec!["1000"]; 4]);
+    }
+
+    /// One script for each slot: those of a node that is away would keep the looks at all others for a time limit each.
+    #[tokio::test]
+    async fn a_silent_node_is_not_waited_for() {
+        let (stub, limit) = (Stub::new(), Duration::from_millis(4));
+        let wire = Wire::new(stub.clone(), Clock::System, limit, None, Arc::new(|work| drop(tokio::spawn(work))));
+        let lookout = Lookout::new(Arc::new(wire), Duration::from_secs(1));
+        let sleeper = someone("a");
+        let look = async || {
+            let weak: Weak<Someone> = Arc::downgrade(&sleeper);
+            lookout.look(vec![weak]).await;
+            (sleeper.1.swap(0, Ordering::Relaxed), stub.asked().len())
+        };
+        assert_eq!(look().await, (0, 1));
+        // It was asked long ago.
+        stub.node.asked(Moment::from_nanos(1));
+        assert_eq!(look().await, (1, 1), "nothing is sent");
+        stub.node.spoke();
+        assert_eq!(look().await, (0, 2));
     }
 
     /// One script has keys of one slot, and no more than so many.

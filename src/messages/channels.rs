@@ -1,7 +1,7 @@
 //! The channels that this client listens to: a message wakes those who wait for it. Rule 15 of docs/PROTOCOL.md:
 //! messages are hints, and whenever some may have been missed every waiter is woken.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
@@ -76,8 +76,7 @@ impl Channels {
     pub(crate) fn join(self: &Arc<Self>, name: &Arc<str>) -> Subscription {
         let mut map = self.map.lock();
         map.end_at(name, None);
-        let Map { all, fresh, open, .. } = &mut *map;
-        let mut is_new = false;
+        let (Map { all, fresh, open, .. }, mut is_new) = (&mut *map, false);
         let channel = all.entry(name.clone()).or_insert_with(|| {
             is_new = true;
             *open += 1;
@@ -99,9 +98,8 @@ impl Channels {
     /// Ends every wait for a confirmation.
     fn let_go(&self) {
         let map = self.map.lock();
-        let mut all: Vec<_> = map.all.iter().collect();
-        all.sort_unstable_by_key(|(name, _)| *name);
-        all.iter().for_each(|(_, channel)| channel.ear.tell());
+        let all: BTreeMap<_, _> = map.all.iter().collect();
+        all.values().for_each(|channel| channel.ear.tell());
     }
 
     /// Forgets the messages of a channel that nobody took yet. Whether it is subscribed to.
@@ -110,6 +108,13 @@ impl Channels {
         let Some(channel) = map.all.get(name) else { return false };
         channel.ear.wakes.forget_permits(usize::MAX);
         channel.ear.is_confirmed()
+    }
+
+    /// The same for who is about to ask and does not listen: what others listen for is theirs, as they may be in the
+    /// middle of a look that knows nothing of it yet.
+    pub(crate) fn drain_unheard(&self, name: &str) -> bool {
+        let heard = self.map.lock().all.get(name).filter(|one| one.users > 0).map(|one| one.ear.is_confirmed());
+        heard.unwrap_or_else(|| self.drain(name))
     }
 
     /// How many channels are subscribed to, those that linger included.

@@ -200,7 +200,7 @@ impl Listener {
     pub(crate) fn drain(&mut self) {
         match &self.subscription {
             Some(subscription) => subscription.drain(),
-            None => self.listened = self.engine.channels.drain(&self.channel),
+            None => self.listened = self.engine.channels.drain_unheard(&self.channel),
         }
     }
 
@@ -310,6 +310,21 @@ mod tests {
             assert!(heard(one).await && heard(other).await && !heard(third).await);
         }
         assert!(!heard(one).await && !heard(other).await);
+    }
+
+    /// A message that came while who listens was looking is not lost by somebody else's first look.
+    #[tokio::test(start_paused = true)]
+    async fn who_does_not_listen_takes_no_message() {
+        let server = crate::EmbeddedServer::new();
+        let locks = server.connect();
+        let (engine, channel): (_, Arc<str>) = (locks.engine().clone(), "channel".into());
+        let [mut first, mut other] = [(); 2].map(|()| Listener::new(&engine, channel.clone()));
+        first.subscribe(Duration::from_secs(1)).await;
+        first.drain();
+        server.command(&["PUBLISH", "channel", "0"]).unwrap();
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        other.asks();
+        assert!(other.listened && tokio::time::timeout(Duration::from_secs(1), first.wakes()).await.is_ok());
     }
 
     /// What told of the end of one latch does not open the next of its name.

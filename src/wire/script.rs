@@ -147,7 +147,12 @@ impl Wire {
 
     /// Whether the node with this key has been silent for longer than a slow answer takes, or there is none.
     pub(crate) fn is_silent(&self, key: &str) -> bool {
-        self.backend.node(key).map_or(true, |node| node.is_silent(self.slow()))
+        self.is_silent_for(key, self.slow())
+    }
+
+    /// Whether it has been silent for this long, or there is none.
+    pub(crate) fn is_silent_for(&self, key: &str, span: Duration) -> bool {
+        self.backend.node(key).map_or(true, |node| node.is_silent(span))
     }
 
     /// Whether no node is silent.
