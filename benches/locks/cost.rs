@@ -22,6 +22,10 @@ const SHARED_GOAL: f64 = 6.0;
 /// Tasks that have a lock each, all the time.
 const SHARED: [usize; 2] = [64, 512];
 
+/// The commands of a pair: ours, and rslock's SET and its script.
+const OURS: [&str; 1] = ["evalsha"];
+const THEIRS: [&str; 2] = ["set", "evalsha"];
+
 /// What of the server a pair took.
 struct Cost {
     calls: f64,
@@ -35,10 +39,6 @@ fn cost(server: &Server, commands: &[&str], pairs: u32) -> Cost {
     let (calls, micros) = stats.fold((0, 0), |sum, stat| (sum.0 + stat.0, sum.1 + stat.1));
     Cost { calls: calls as f64 / f64::from(pairs), micros: micros as f64 / f64::from(pairs) }
 }
-
-const OURS: [&str; 1] = ["evalsha"];
-/// rslock's SET, and its script.
-const THEIRS: [&str; 2] = ["set", "evalsha"];
 
 /// By round.
 fn micros(costs: &[Cost]) -> Vec<f64> {

@@ -149,7 +149,7 @@ impl Lookout {
         }
         let keys: Vec<&str> = sleepers.iter().map(|sleeper| &*sleeper.keys().lock).collect();
         // What would not be answered in time is not waited for: the looks behind this one are for other nodes, too.
-        let is_silent = keys.first().is_some_and(|key| self.wire.is_silent_for(key, self.wire.slow() * 4));
+        let is_silent = keys.first().is_some_and(|key| self.wire.is_silent_for(key, self.wire.command_timeout));
         let asked = OptionFuture::from((!is_silent).then(|| self.ask(&keys))).await;
         let answer = asked.and_then(Result::ok).filter(|answer| answer.status == Status::Done);
         let found: Option<BTreeSet<usize>> =

@@ -104,17 +104,16 @@ impl Channels {
 
     /// Forgets the messages of a channel that nobody took yet. Whether it is subscribed to.
     pub(crate) fn drain(&self, name: &str) -> bool {
-        let map = self.map.lock();
-        let Some(channel) = map.all.get(name) else { return false };
-        channel.ear.wakes.forget_permits(usize::MAX);
-        channel.ear.is_confirmed()
+        self.map.lock().all.get(name).is_some_and(|channel| channel.ear.drain())
     }
 
     /// The same for who is about to ask and does not listen: what others listen for is theirs, as they may be in the
     /// middle of a look that knows nothing of it yet.
     pub(crate) fn drain_unheard(&self, name: &str) -> bool {
-        let heard = self.map.lock().all.get(name).filter(|one| one.users > 0).map(|one| one.ear.is_confirmed());
-        heard.unwrap_or_else(|| self.drain(name))
+        self.map.lock().all.get(name).is_some_and(|channel| match channel.users {
+            0 => channel.ear.drain(),
+            _ => channel.ear.is_confirmed(),
+        })
     }
 
     /// How many channels are subscribed to, those that linger included.
@@ -179,7 +178,7 @@ impl Subscription {
 
     /// Forgets the messages that nobody took yet.
     pub(crate) fn drain(&self) {
-        self.ear.wakes.forget_permits(usize::MAX);
+        self.ear.drain();
         self.heard.store(self.ear.rings.load(Ordering::Acquire), Ordering::Release);
     }
 }

@@ -82,6 +82,12 @@ impl Ear {
         }
     }
 
+    /// Forgets the messages that nobody took yet. Whether it is confirmed.
+    pub(super) fn drain(&self) -> bool {
+        self.wakes.forget_permits(usize::MAX);
+        self.is_confirmed()
+    }
+
     pub(super) fn wake(&self, times: usize) {
         let room = MOST_WAKES.saturating_sub(self.wakes.available_permits());
         contain(|| self.wakes.add_permits(times.min(room)));
