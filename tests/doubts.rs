@@ -1,4 +1,7 @@
-//! Calls about permits and counts that stay in doubt; what is undone touches nothing else (rules 6, 9, 13, 22).
+//! Calls about permits and counts that stay in doubt; what is undone touches nothing else (rules 6, 9, 13, 22). And calls
+//! that are under way at a shutdown.
+
+use std::pin::pin;
 
 use lockson::PermitGuard;
 use support::prelude::*;
@@ -194,4 +197,30 @@ async fn a_shutdown_ends_takers_and_waiters() {
     assert_eq!(patient("the taker", taker).await.unwrap(), Err(SyncError::Query(QueryError::Closed)));
     assert_matches!(patient("the waiter", waiter).await.unwrap(), Err(SyncError::Query(QueryError::Closed)));
     eventually(ms(20_000), "the permit is back", async || pool.available_permits().await.unwrap() == 1).await;
+}
+
+/// Who is asking as its client is shut down has left the server's queue when that is over, and keeps no reader out.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shutdown_waits_for_the_places_of_those_who_wait() {
+    let fair = |locks: &Locks, name: &str| -> Arc<dyn RLock> { Arc::new(locks.fair_lock(name)) };
+    let write = |locks: &Locks, name: &str| -> Arc<dyn RLock> { Arc::new(locks.read_write_lock(name).write()) };
+    let kinds: [(&str, fn(&Locks, &str) -> Arc<dyn RLock>); 2] =
+        [("redisson_lock_queue", fair), ("lockson:writers", write)];
+    for (place, lock) in kinds.into_iter().cycle().take(10) {
+        let site = Place::start(Locks::builder(), &["fair/acquire", "write/acquire"]).await;
+        let (name, mut raw) = (&site.name, site.server.raw().await);
+        let mut places = async || raw.must(&["EXISTS", &format!("{place}:{{{name}}}")]).await.int();
+        let _held = lock(&site.theirs, name).guard().await.unwrap();
+        site.proxy.stall_replies(true);
+        let waiter = spawn_with(lock(&site.ours, name), |lock| async move { lock.lock().await });
+        while places().await == 0 {
+            tokio::task::yield_now().await;
+        }
+        let mut shutdown = pin!(site.ours.shutdown(secs(5)));
+        assert!(futures::poll!(&mut shutdown).is_pending());
+        site.proxy.stall_replies(false);
+        shutdown.await.unwrap();
+        assert_eq!(places().await, 0, "{place}");
+        assert_eq!(patient("the waiter", waiter).await.unwrap(), Err(LockError::Query(QueryError::Closed)));
+    }
 }

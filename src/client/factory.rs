@@ -408,8 +408,9 @@ impl Locks {
     ///
     /// # Errors
     /// [`Leftover`] names the locks whose release was not confirmed within `limit`, those that a call which was given
-    /// up may take yet, and fair locks in whose queue a waiter may still have a place. Outside of a tokio runtime
-    /// nothing can be waited for: then it names all that is held, and the rest is done in the background.
+    /// up may take yet, and those where a waiter may still have a place: in a fair lock's queue, or as the writer whom
+    /// readers let go first. Outside of a tokio runtime nothing can be waited for: then it names all that is held,
+    /// and the rest is done in the background.
     ///
     /// # Cancel safety
     /// Dropped half-way, some holds are not given back; they end with their leases.

@@ -1,7 +1,7 @@
 //! One client, from its first task to its last, and what it finds by name: one line of waiters, pool of permits or
 //! latch a name, however many handles there are.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::base::registry::Registry;
 use crate::engine::Engine;
 use crate::error::{in_runtime, LostReason};
 use crate::events::Event;
-use crate::hold::doubt::leave_queue;
+use crate::hold::doubt::leave_server;
 use crate::hold::entry::{Entry, Forgotten, Line};
 use crate::hold::release::give_all_back;
 use crate::permits::latch::LocalLatch;
@@ -107,7 +107,7 @@ impl Parts {
 
     /// Nothing is held or waited for from here on.
     fn let_go(&self, why: LostReason) {
-        self.lines.all().iter().for_each(|line| line.close());
+        self.lines.all().iter().for_each(|line| drop(line.close()));
         for entry in self.entries() {
             if let Some(hold) = entry.hold() {
                 contain(|| entry.drop_hold(hold.leased.id, why));
@@ -150,8 +150,7 @@ impl Parts {
         let mut entries = Vec::new();
         let mut waiters = Vec::new();
         for line in self.lines.all() {
-            waiters.extend(line.crowd.lock().close());
-            line.close();
+            waiters.extend(line.close());
             entries.extend(line.entries());
         }
         self.latches.all().iter().for_each(|latch| latch.close());
@@ -165,19 +164,21 @@ impl Parts {
             let given_back = timeout(limit, pool.shutdown()).await;
             (!given_back.unwrap_or(false)).then(|| pool.ledger.name())
         });
-        let leaves = waiters.iter().map(|waiter| {
-            leave_queue(waiter.wish.clone()).into_iter().for_each(|work| engine.janitor.finish(work));
-            // Its entry is open again when that is done.
-            timeout(limit, async { drop(waiter.wish.entry.gate.lock().await) })
-        });
-        let (holds, permits, _) = tokio::join!(join_all(holds), join_all(permits), join_all(leaves));
-        // Copies in doubt of calls that were given up, which may take something yet.
+        for waiter in waiters {
+            leave_server(waiter.wish.clone()).into_iter().for_each(|work| engine.janitor.finish(work));
+        }
+        let (holds, permits) = tokio::join!(join_all(holds), join_all(permits));
+        // Places of waiters, and copies in doubt of calls that were given up, which may take something yet. Behind that
+        // only tasks that hear late of the end owe what has been given back already.
         let rest = limit.saturating_sub(engine.now().since(began));
-        let _ = timeout(rest, engine.owed.none_left()).await;
+        let owed = match timeout(rest, engine.owed.none_left()).await {
+            Ok(()) => BTreeSet::new(),
+            Err(_) => engine.owed.names(),
+        };
         engine.janitor.close();
         let mut left: Vec<String> = holds.into_iter().chain(permits).flatten().collect();
         let known: HashSet<String> = left.iter().cloned().collect();
-        left.extend(engine.owed.names().into_iter().filter(|name| !known.contains(name)));
+        left.extend(owed.into_iter().filter(|name| !known.contains(name)));
         engine.herald.tell(Event::Closed { left: left.clone() });
         left
     }

@@ -12,12 +12,11 @@ use crate::backend::Script;
 use crate::base::clock::Moment;
 use crate::error::{LockError, QueryError};
 use crate::hold::attempt::Wish;
-use crate::hold::doubt::{leave_queue, sweep, Rest};
+use crate::hold::doubt::leave_server;
 use crate::hold::entry::Place;
 use crate::hold::ticket::Ticket;
 use crate::waiting::wait::{sleep_until, Contest, Listener, Tried};
 use crate::waiting::waiters::Mail;
-use crate::wire::doubt::Doubt;
 use crate::wire::reply::{Answer, Status};
 use crate::wire::script::Query;
 use crate::wire::table::{Queue, Role};
@@ -31,6 +30,11 @@ fn join(wish: Arc<Wish>) -> Arc<Place> {
     let place = entry.line.turns.lock().join(wish);
     entry.waiting.lock().insert(place.clone());
     place
+}
+
+fn finish_leaving(place: &Place) {
+    let janitor = &place.wish.engine.janitor;
+    leave_server(place.wish.clone()).into_iter().for_each(|work| janitor.finish(work));
 }
 
 /// A waiter in the process's line.
@@ -226,15 +230,7 @@ impl Drop for Contender {
         // Dropped outside of that lock, the prize gives itself back.
         drop(left);
         if self.goes_first {
-            // Readers need not let it any more.
-            let Wish { engine, kind, entry, .. } = &*self.place.wish;
-            let (engine, kind, entry) = (engine.clone(), *kind, entry.clone());
-            engine.janitor.clone().finish(async move {
-                let gate = entry.gate.clone().lock_owned().await;
-                let (mark, lease) = (entry.field.clone(), kind.goes_first.unwrap_or_default());
-                let rest = Rest { kind, entry, mark, other: None, lease };
-                sweep(engine, rest, Some(gate), Doubt::default()).await;
-            });
+            finish_leaving(&self.place);
         }
     }
 }
@@ -375,9 +371,7 @@ impl Drop for Queuer {
         // Outside of that lock: what was handed over gives itself back.
         drop(left);
         if self.listener.attempts() > 0 && !self.won {
-            let wish = self.place.wish.clone();
-            let janitor = wish.engine.janitor.clone();
-            leave_queue(wish).into_iter().for_each(|work| janitor.finish(work));
+            finish_leaving(&self.place);
         }
     }
 }

@@ -119,15 +119,37 @@ pub(crate) fn sweep(
     }
 }
 
-/// Nobody waits as this owner any more: its place in the server's queue goes, as soon as its attempts are over. Many go
-/// by one script: what is returned, by the first of them, sees to it.
-pub(crate) fn leave_queue(wish: Arc<Wish>) -> Option<BoxFuture<'static, ()>> {
+/// Nobody waits as this owner any more: what the server knows of that goes, as soon as its attempts are over. From this
+/// call on the client owes it, or who sees to it already does.
+pub(crate) fn leave_server(wish: Arc<Wish>) -> Option<BoxFuture<'static, ()>> {
+    match wish.kind.goes_first {
+        Some(lease) => Some(let_others_in(wish, lease).boxed()),
+        None => wish.kind.queue.and_then(|_| leave_queue(wish)),
+    }
+}
+
+/// Readers need not let a writer go first that does not wait.
+fn let_others_in(wish: Arc<Wish>, lease: Duration) -> impl Future<Output = ()> + Send + 'static {
+    let owing = wish.engine.owed.note(&wish.entry.line.keys.name);
+    async move {
+        let Wish { engine, kind, entry, .. } = &*wish;
+        let gate = entry.gate.clone().lock_owned().await;
+        let (kind, entry, mark, other) = (*kind, entry.clone(), entry.field.clone(), None);
+        sweep(engine.clone(), Rest { kind, entry, mark, other, lease }, Some(gate), Doubt::default()).await;
+        drop(owing);
+    }
+}
+
+/// Many leave the server's queue by one script: what is returned, by the first of them, sees to it.
+fn leave_queue(wish: Arc<Wish>) -> Option<BoxFuture<'static, ()>> {
     if let Ok(gate) = wish.entry.gate.clone().try_lock_owned() {
         return add_leaver(wish, gate);
     }
+    let owing = wish.engine.owed.note(&wish.entry.line.keys.name);
     let later = async move {
         let gate = wish.entry.gate.clone().lock_owned().await;
         OptionFuture::from(add_leaver(wish, gate)).await;
+        drop(owing);
     };
     Some(later.boxed())
 }

@@ -159,10 +159,11 @@ impl Line {
         self.token.load(Ordering::Relaxed)
     }
 
-    /// Ends every wait.
-    pub(crate) fn close(&self) {
-        self.turns.lock().close();
-        let _left = self.crowd.lock().close();
+    /// Ends every wait, and says of whose the server may know.
+    pub(crate) fn close(&self) -> Vec<Arc<Place>> {
+        let head = self.turns.lock().close();
+        let queued = self.crowd.lock().close();
+        head.into_iter().chain(queued).collect()
     }
 }
 

@@ -230,11 +230,12 @@ impl<H, W, P> Turns<H, W, P> {
         self.wake();
     }
 
-    /// Ends every wait.
-    pub(crate) fn close(&self) {
+    /// Ends every wait, and says who asked for all.
+    pub(crate) fn close(&self) -> Option<Arc<Waiter<W, P>>> {
         for waiter in self.waiters.iter() {
             waiter.post(Mail::Closed);
         }
+        self.waiters.first().cloned()
     }
 
     fn end_run(&mut self) {
