@@ -127,6 +127,8 @@ impl Locks {
                     let limit = client.engine().settings.command_timeout;
                     // What is left ends with its lease, and is in the log.
                     let _ = client.shutdown(limit).await;
+                    // Of one that was shut down before, clean-ups may go on.
+                    let _ = tokio::time::timeout(limit, client.engine().ended()).await;
                 }
             });
         };
@@ -183,10 +185,7 @@ impl Locks {
     /// # Errors
     /// [`Leftover`]: in a tokio runtime it names all that is held, which is given back in the background.
     pub fn shutdown(&self, limit: Duration) -> Result<(), Leftover> {
-        match self.run(self.client.shutdown(limit)) {
-            Ok(done) => done,
-            Err(_) => futures::FutureExt::now_or_never(self.client.shutdown(limit)).unwrap_or(Ok(())),
-        }
+        self.run(self.client.shutdown(limit)).unwrap_or_else(|_| self.client.begin_shutdown(limit))
     }
 }
 

@@ -157,6 +157,7 @@ impl Engine {
     /// No verb begins from here on.
     pub(crate) fn refuse(&self) {
         self.closing.store(true, Ordering::Release);
+        self.wire.refuse();
     }
 
     /// Nothing is renewed or looked for from here on.

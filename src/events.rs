@@ -1,9 +1,10 @@
 //! What happens to a client that somebody should know of: a line of `tracing`, and a stream for alarms of one's own.
 
+use std::future::ready;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use futures::stream::{unfold, BoxStream, StreamExt};
+use futures::stream::{once, unfold, BoxStream, StreamExt};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::broadcast::{channel, Sender};
 
@@ -131,12 +132,17 @@ impl Event {
 pub(crate) struct Herald {
     /// Made by the first who listens.
     listeners: Arc<OnceLock<Sender<Event>>>,
+    /// The client's end.
+    last: Arc<OnceLock<Event>>,
 }
 
 impl Herald {
     pub(crate) fn tell(&self, event: Event) {
         say(|| event.trace());
         say(|| event.count());
+        if event.is_last() {
+            let _ = self.last.set(event.clone());
+        }
         if let Some(listeners) = self.listeners.get() {
             // It fails where nobody listens any more.
             let _ = listeners.send(event);
@@ -146,6 +152,9 @@ impl Herald {
     /// All that happens from here on. It does not keep the client open, and ends with it.
     pub(crate) fn listen(&self) -> BoxStream<'static, Event> {
         let received = self.listeners.get_or_init(|| channel(KEPT).0).subscribe();
+        if let Some(last) = self.last.get() {
+            return once(ready(last.clone())).boxed();
+        }
         let next = |received: Option<tokio::sync::broadcast::Receiver<Event>>| async move {
             let mut received = received?;
             let event = match received.recv().await {

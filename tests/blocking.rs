@@ -136,6 +136,19 @@ fn shutdown_gives_back_and_ends_it() {
     }
 }
 
+/// It names all that is held, and the client's own thread gives it back; who asks again waits for that.
+#[test]
+fn a_shutdown_in_a_runtime_goes_on_without_it() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    for locks in clients() {
+        let name = unique("shut");
+        locks.lock(&name).lock().unwrap();
+        let left = runtime.block_on(async { locks.shutdown(secs(5)) });
+        assert_eq!(left.unwrap_err().names, [name]);
+        assert_eq!(locks.shutdown(secs(5)), Ok(()));
+    }
+}
+
 /// Nothing panics, also where clients and guards are dropped.
 #[test]
 fn in_a_runtime_every_verb_is_an_error() {

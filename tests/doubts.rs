@@ -1,5 +1,5 @@
-//! Calls about permits and counts that stay in doubt; what is undone touches nothing else (rules 6, 9, 13, 22). And calls
-//! that are under way at a shutdown.
+//! Calls about permits and counts that stay in doubt; what is undone touches nothing else (rules 6, 9, 13, 22). And
+//! calls that are under way at a shutdown.
 
 use std::pin::pin;
 
@@ -222,5 +222,42 @@ async fn a_shutdown_waits_for_the_places_of_those_who_wait() {
         shutdown.await.unwrap();
         assert_eq!(places().await, 0, "{place}");
         assert_eq!(patient("the waiter", waiter).await.unwrap(), Err(LockError::Query(QueryError::Closed)));
+    }
+}
+
+/// Who asks for the end once more waits for the one that is under way, for as long as it likes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_second_shutdown_waits_for_the_first() {
+    let site = start(Locks::builder()).await;
+    let (ours, theirs) = (site.ours.semaphore(&site.name), site.theirs.semaphore(&site.name));
+    assert!(theirs.try_set_permits(1).await.unwrap());
+    let _guard = ours.guard(1).await.unwrap();
+    site.proxy.stall_replies(true);
+    let [mut first, mut second] = [(); 2].map(|()| Box::pin(site.ours.shutdown(secs(5))));
+    assert!(futures::poll!(&mut first).is_pending() && futures::poll!(&mut second).is_pending());
+    assert_eq!(site.ours.shutdown(ms(20)).await.unwrap_err().names, [site.name.clone()]);
+    site.proxy.stall_replies(false);
+    assert_eq!(join(first, second).await, (Ok(()), Ok(())));
+    assert_eq!(theirs.available_permits().await, Ok(1));
+    assert_eq!(site.ours.shutdown(secs(5)).await, Ok(()), "it says the same again");
+}
+
+/// A taker who does not know yet that another one of its process got it permits does not get them behind a shutdown.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn permits_that_were_given_back_are_nobodys() {
+    for _ in 0..5 {
+        let site = start(Locks::builder()).await;
+        let (ours, theirs) = (site.ours.semaphore(&site.name), site.theirs.semaphore(&site.name));
+        assert!(theirs.try_set_permits(1).await.unwrap() && theirs.acquire(1).await.unwrap().is_acquired());
+        let [mut first, mut second] = [(); 2].map(|()| Box::pin(ours.guard(1)));
+        let asks = site.proxy.wait_requests(2, Filter::of("semaphore/acquire"));
+        // Each asks once, and then the first for both.
+        let _ = futures::future::select(Box::pin(asks), join(&mut first, &mut second)).await;
+        theirs.release(2).await.unwrap();
+        let guard = patient("the first one's", &mut first).await.unwrap();
+        site.ours.shutdown(secs(5)).await.unwrap();
+        assert_eq!(patient("the other's", second).await.map(drop), Err(SyncError::Query(QueryError::Closed)));
+        assert_eq!(theirs.available_permits().await, Ok(2));
+        drop(guard);
     }
 }

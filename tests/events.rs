@@ -95,6 +95,16 @@ async fn who_does_not_listen_misses_the_oldest() {
     assert_eq!(rest.len(), 255, "{:?}", rest.last());
 }
 
+/// Who comes late hears of the end, and waits for nothing else.
+#[tokio::test(start_paused = true)]
+async fn who_listens_behind_the_end_hears_of_it() {
+    let locks = EmbeddedServer::new().connect();
+    locks.lock("held").lock().await.unwrap();
+    locks.shutdown(secs(5)).await.unwrap();
+    let told = patient("the end", locks.events().collect::<Vec<_>>()).await;
+    assert_eq!(told, [Event::Closed { left: Vec::new() }]);
+}
+
 /// A server that is another run of itself granted what it does not know any more.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_lost_all_is_told() {

@@ -90,3 +90,17 @@ async fn a_server_that_never_comes_is_an_outage() {
     let comes = proxy.wait_requests(1, Filter::Any);
     assert!(timeout(secs(2), comes).await.is_err(), "nobody connects any more");
 }
+
+/// What was never sent can take nothing: nobody waits for that at the end, and nothing is named.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shutdown_does_not_wait_for_who_asks_in_vain() {
+    let proxy = Proxy::start(Server::shared().port());
+    proxy.refuse(true);
+    let locks = Locks::builder().outage_limit(secs(300)).connect_lazy(&proxy.url()).unwrap();
+    let (lock, pool) = (locks.lock("never"), locks.semaphore("never"));
+    let waiter = begun(async move { lock.lock().await }).await;
+    let taker = begun(async move { pool.guard(1).await.map(drop) }).await;
+    assert_eq!(patient("the end", locks.shutdown(secs(300))).await, Ok(()));
+    assert_eq!(waiter.await.unwrap(), Err(LockError::Query(QueryError::Closed)));
+    assert_eq!(taker.await.unwrap(), Err(SyncError::Query(QueryError::Closed)));
+}

@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 
 use lockson::Backoff;
 use support::prelude::*;
+use support::sites::Place;
 use tokio::runtime::{Builder, Runtime};
 
 const LIMIT: Duration = secs(20);
@@ -213,4 +214,27 @@ async fn a_back_off_that_panics_ends_its_caller_only() {
     sleep(secs(1)).await;
     drop(guard);
     drop(patient("the next", next).await.unwrap().unwrap());
+}
+
+/// What a task had asked for whose runtime ended goes back, by the client's own.
+#[test]
+fn a_runtime_that_ends_takes_nothing_with_it() {
+    let (home, other) = (threads(), threads());
+    let site = home.block_on(Place::start(Locks::builder(), &["reentrant/acquire", "semaphore/acquire"]));
+    let (pool, lock) = (site.theirs.semaphore(&site.name), site.theirs.lock("asked"));
+    assert!(home.block_on(pool.try_set_permits(1)).unwrap());
+    site.proxy.stall_replies(true);
+    let (asked, taken) = (site.ours.lock("asked"), site.ours.semaphore(&site.name));
+    other.spawn(async move { asked.lock().await });
+    other.spawn(async move { taken.guard(1).await.map(drop) });
+    home.block_on(async {
+        site.proxy.wait_requests(1, Filter::of("reentrant/acquire")).await;
+        site.proxy.wait_requests(1, Filter::of("semaphore/acquire")).await;
+    });
+    drop(other);
+    site.proxy.stall_replies(false);
+    home.block_on(async {
+        let are_free = async || !lock.is_locked().await.unwrap() && pool.available_permits().await == Ok(1);
+        eventually(LIMIT, "they are given back", are_free).await;
+    });
 }

@@ -108,6 +108,15 @@ pub struct Leftover {
     pub names: Vec<String>,
 }
 
+impl Leftover {
+    fn of(names: Vec<String>) -> Result<(), Self> {
+        if names.is_empty() {
+            return Ok(());
+        }
+        Err(Self { names })
+    }
+}
+
 impl Locks {
     /// The reentrant lock of this name (Redisson's `getLock`).
     ///
@@ -412,15 +421,19 @@ impl Locks {
     /// readers let go first. Outside of a tokio runtime nothing can be waited for: then it names all that is held,
     /// and the rest is done in the background.
     ///
+    /// One that is called again waits for the first, within a limit of its own, and says the same; where that limit
+    /// comes first, it names all that was held.
+    ///
     /// # Cancel safety
-    /// Dropped half-way, some holds are not given back; they end with their leases.
+    /// Once polled, it goes on in the background: as long as there is a handle of this client, and for a command
+    /// timeout more.
     pub async fn shutdown(&self, limit: Duration) -> Result<(), Leftover> {
-        let names = self.parts.shutdown(limit).await;
-        if names.is_empty() {
-            Ok(())
-        } else {
-            Err(Leftover { names })
-        }
+        Leftover::of(self.parts.shutdown(limit).await)
+    }
+
+    /// The same, not waited for: names all that is held.
+    pub(crate) fn begin_shutdown(&self, limit: Duration) -> Result<(), Leftover> {
+        Leftover::of(self.parts.end_in_background(limit))
     }
 
     pub(crate) fn engine(&self) -> &Arc<Engine> {

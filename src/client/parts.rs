@@ -2,11 +2,12 @@
 //! latch a name, however many handles there are.
 
 use std::collections::{BTreeSet, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures::future::{join_all, Future};
 use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::backend::{Backend, Signal};
@@ -37,6 +38,16 @@ pub(crate) struct Parts {
     pub(crate) permit_semaphores: Arc<Registry<Pool>>,
     pub(crate) latches: Arc<Registry<LocalLatch>>,
     forgotten: Arc<Forgotten>,
+    /// Its end, from the first call on that asks for it.
+    ending: OnceLock<Ending>,
+}
+
+/// The end of a client, which its own tasks bring about, once, whoever asks for it again.
+struct Ending {
+    /// The names of all that was held, asked for or owed as it began.
+    held: BTreeSet<String>,
+    /// Of these, what was not confirmed, when that is known.
+    left: watch::Receiver<Option<Vec<String>>>,
 }
 
 impl Parts {
@@ -50,7 +61,8 @@ impl Parts {
         let spawn = host.spawn.clone();
         let (engine, pump, chores) = Engine::new(settings, backend, signals, host);
         let (lines, semaphores, permit_semaphores, latches, forgotten) = Default::default();
-        let parts = Arc::new(Self { engine, lines, semaphores, permit_semaphores, latches, forgotten });
+        let ending = OnceLock::new();
+        let parts = Arc::new(Self { engine, lines, semaphores, permit_semaphores, latches, forgotten, ending });
         spawn(parts.task(pump.run()));
         spawn(parts.task(parts.engine.watchdog.clone().run()));
         spawn(parts.task(parts.engine.lookout.clone().run()));
@@ -130,32 +142,57 @@ impl Parts {
         self.engine.wire.close().await;
     }
 
-    /// Refuses new calls, ends every wait and gives every hold back. Returns the names that were not confirmed.
-    pub(crate) async fn shutdown(self: &Arc<Self>, limit: Duration) -> Vec<String> {
-        self.engine.refuse();
-        if in_runtime().is_ok() {
-            return self.give_back(limit).await;
-        }
-        // Outside of a runtime nothing can be waited for: the client's tasks do it, and all that is held is named.
-        let held = self.entries().filter(|entry| entry.count() > 0).map(|entry| entry.line.keys.name.to_string());
-        let taken = self.pools().filter(|pool| pool.has_taken()).map(|pool| pool.ledger.name());
-        let left = held.chain(taken).collect();
-        let parts = self.clone();
-        self.engine.janitor.finish(async move { drop(parts.give_back(limit).await) });
-        left
+    /// Refuses new calls, ends every wait, and has every hold given back. Whether nobody asked for that before.
+    fn begin_end(self: &Arc<Self>, limit: Duration) -> (&Ending, bool) {
+        let mut is_first = false;
+        let ending = self.ending.get_or_init(|| {
+            is_first = true;
+            let engine = &self.engine;
+            engine.refuse();
+            for line in self.lines.all() {
+                for waiter in line.close() {
+                    leave_server(waiter.wish.clone()).into_iter().for_each(|work| engine.janitor.finish(work));
+                }
+            }
+            self.latches.all().iter().for_each(|latch| latch.close());
+            let in_use = |entry: &Arc<Entry>| entry.count() > 0 || entry.gate.try_lock().is_err();
+            let held = self.entries().filter(in_use).map(|entry| entry.line.keys.name.to_string());
+            let taken = self.pools().filter(|pool| pool.has_taken()).map(|pool| pool.ledger.name());
+            let held = held.chain(taken).chain(engine.owed.names()).collect();
+            let ((tell, left), parts) = (watch::channel(None), self.clone());
+            engine.janitor.finish(async move {
+                let left = parts.give_back(limit).await;
+                tell.send_replace(Some(left));
+            });
+            Ending { held, left }
+        });
+        (ending, is_first)
     }
 
+    /// The same, not waited for. Returns the names of all that is to be given back; behind the end, of what was not.
+    pub(crate) fn end_in_background(self: &Arc<Self>, limit: Duration) -> Vec<String> {
+        let (ending, is_first) = self.begin_end(limit);
+        let left = ending.left.borrow().clone().filter(|_| !is_first);
+        left.unwrap_or_else(|| ending.held.union(&self.engine.owed.names()).cloned().collect())
+    }
+
+    /// The same, waited for where that can be: the names of what was not confirmed.
+    pub(crate) async fn shutdown(self: &Arc<Self>, limit: Duration) -> Vec<String> {
+        if in_runtime().is_ok() {
+            let (ending, is_first) = self.begin_end(limit);
+            // The work has that limit itself, where its runtime runs.
+            let more = if is_first { self.engine.settings.command_timeout } else { Duration::ZERO };
+            let mut left = ending.left.clone();
+            let _ = timeout(limit.saturating_add(more), left.wait_for(Option::is_some)).await;
+        }
+        self.end_in_background(limit)
+    }
+
+    /// Returns the names that were not confirmed.
     async fn give_back(&self, limit: Duration) -> Vec<String> {
         let (engine, began) = (&self.engine, self.engine.now());
-        let mut entries = Vec::new();
-        let mut waiters = Vec::new();
-        for line in self.lines.all() {
-            waiters.extend(line.close());
-            entries.extend(line.entries());
-        }
-        self.latches.all().iter().for_each(|latch| latch.close());
         // Each is the name of what was not confirmed.
-        let holds = entries.into_iter().map(|entry| async {
+        let holds = self.entries().map(|entry| async {
             let name = entry.line.keys.name.to_string();
             let given_back = timeout(limit, give_all_back(engine.clone(), entry)).await;
             (!given_back.unwrap_or(false)).then_some(name)
@@ -164,9 +201,6 @@ impl Parts {
             let given_back = timeout(limit, pool.shutdown()).await;
             (!given_back.unwrap_or(false)).then(|| pool.ledger.name())
         });
-        for waiter in waiters {
-            leave_server(waiter.wish.clone()).into_iter().for_each(|work| engine.janitor.finish(work));
-        }
         let (holds, permits) = tokio::join!(join_all(holds), join_all(permits));
         // Places of waiters, and copies in doubt of calls that were given up, which may take something yet. Behind that
         // only tasks that hear late of the end owe what has been given back already.

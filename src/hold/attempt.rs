@@ -7,6 +7,7 @@ use std::task::Poll;
 
 use futures::future::FutureExt;
 use futures::poll;
+use scopeguard::ScopeGuard;
 
 use crate::backend::BOOT;
 use crate::base::clock::{millis, Moment};
@@ -215,6 +216,11 @@ impl Wish {
                 return (Err(QueryError::Refused { name: self.name(), why }.into()), Some(gate));
             }
         }
+        // Where this panics, as the timers do of a runtime that has ended.
+        let unheard = scopeguard::guard((), |()| {
+            let doubt = self.engine.wire.doubt(&self.entry.line.keys.lock);
+            self.take_back(&mark, None, doubt);
+        });
         let mut called = self.engine.wire.grant(&query, patience).await;
         // It had more to tidy up than one call may (rule 12).
         while called.goes_on() && !patience.is_abandoned() && !self.engine.is_closing() {
@@ -222,6 +228,7 @@ impl Wish {
             called = self.engine.wire.grant(&query, patience).boxed().await;
             called.doubt.merge(&doubt);
         }
+        ScopeGuard::into_inner(unheard);
         match &called.result {
             Ok(Answer { status: Status::NotConfirmed(short), sent, .. }) => {
                 let (short, sent) = (*short, *sent);
@@ -272,6 +279,8 @@ impl Wish {
                     None => (self.read_answer(mark, &mut gate, answer, doubt), Some(gate)),
                 }
             }
+            // No copy was sent.
+            Err(fault @ Fault::Unreachable(_)) if doubt.is_empty() => (Err(self.failed(fault)), Some(gate)),
             Err(fault) => {
                 self.take_back(mark, Some(gate), doubt);
                 (Err(self.failed(fault)), None)

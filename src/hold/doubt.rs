@@ -159,12 +159,17 @@ fn add_leaver(wish: Arc<Wish>, gate: Gate) -> Option<BoxFuture<'static, ()>> {
     let mut leavers = line.leavers.lock();
     let is_seen_to = leavers.is_some();
     leavers.get_or_insert_default().push_back((wish, gate));
+    // Before anybody else finds that they are seen to.
+    let owing = (!is_seen_to).then(|| engine.owed.note(&line.keys.name));
     drop(leavers);
-    (!is_seen_to).then(|| see_to_leavers(engine, line).boxed())
+    owing.map(|owing| see_to_leavers(engine, line, owing).boxed())
 }
 
-fn see_to_leavers(engine: Arc<Engine>, line: Arc<Line>) -> impl Future<Output = ()> + Send + 'static {
-    let owing = engine.owed.note(&line.keys.name);
+fn see_to_leavers(
+    engine: Arc<Engine>,
+    line: Arc<Line>,
+    owing: impl Send + 'static,
+) -> impl Future<Output = ()> + Send + 'static {
     // Nobody else sees to who is left where this is dropped half-way.
     let line = scopeguard::guard(line, |line| {
         let left = line.leavers.lock().take();
@@ -317,16 +322,30 @@ pub(crate) async fn wait_out(gate: &mut Gate) {
     gate.release = Doubt::default();
 }
 
-/// Nobody has it any more, and nobody gets it before this moment: its lease is set to what is left until then. If that
-/// is not done, it stays for the lease that it has, which is longer.
+/// Nobody has it any more, and nobody gets it before this moment: its lease is set to what is left until then. Without
+/// an answer that is tried again; if it is not done, it stays for the lease that it has, which is longer.
 pub(crate) async fn leave_until(
+    engine: &Arc<Engine>,
+    hold: &Arc<Hold>,
+    gate: &mut Gate,
+    until: Moment,
+    patience: &Patience,
+) -> Result<Answer, Fault> {
+    engine.watchdog.forget(&hold.leased);
+    let left = set_rest(engine, hold, gate, until, patience).await;
+    if is_to_be_tried_again(&left) {
+        engine.janitor.finish(set_rest_later(engine.clone(), hold.clone(), until));
+    }
+    left
+}
+
+async fn set_rest(
     engine: &Arc<Engine>,
     hold: &Hold,
     gate: &mut Gate,
     until: Moment,
     patience: &Patience,
 ) -> Result<Answer, Fault> {
-    engine.watchdog.forget(&hold.leased);
     // A late copy of what took it would undo this, or take it anew when it is over.
     gate.acquire.pass().await;
     gate.acquire.take();
@@ -339,6 +358,21 @@ pub(crate) async fn leave_until(
     let called = engine.wire.call(script, &keys, &[&**hold.leased.mark(), &ms], patience).await;
     owe(engine, &hold.entry, gate, &called.doubt);
     called.result
+}
+
+/// From this call on the client owes it.
+fn set_rest_later(engine: Arc<Engine>, hold: Arc<Hold>, until: Moment) -> impl Future<Output = ()> + Send + 'static {
+    let owing = engine.owed.note(&hold.entry.line.keys.name);
+    let over = engine.now().after(hold.leased.longest() + engine.settings.command_timeout);
+    async move {
+        let again = || async {
+            let mut gate = hold.entry.gate.clone().lock_owned().await;
+            let left = set_rest(&engine, &hold, &mut gate, until, &engine.brief()).await;
+            !is_to_be_tried_again(&left)
+        };
+        engine.insist(&hold.entry.line.keys.lock, Some(over), again).await;
+        drop(owing);
+    }
 }
 
 /// Copies of a release without an answer, or of a change of the lease, may still run. The entry remembers that, so it

@@ -155,7 +155,8 @@ pub(crate) async fn show(engine: &Arc<Engine>, hold: Arc<Hold>) {
         return;
     }
     let of = engine.clone();
-    let work = engine.janitor.carry(|_| async move {
+    // Whoever asks may stop polling: the owner must not wait for that.
+    let work = engine.janitor.hand_in(async move {
         let mut gate = hold.entry.gate.clone().lock_owned().await;
         if hold.leased.is_watched() {
             // What is asked next says what came of it.

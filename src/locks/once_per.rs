@@ -71,7 +71,8 @@ impl OncePer {
     ///
     /// # Cancel safety
     /// Dropped before the work began it leaves nothing. Dropped later, by a panic of the work too, it stops the work,
-    /// and others are kept out until `at_least` is over, or until `at_most` is where the server can't be told in time.
+    /// and others are kept out until `at_least` is over, or until the server can be told; at the latest until `at_most`
+    /// is.
     pub async fn run<F: Future>(&self, work: F) -> Result<Option<F::Output>, OnceError> {
         let Self { at_least, at_most, .. } = *self;
         if at_least.is_zero() || at_least > at_most {

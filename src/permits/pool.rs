@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use futures::future::{join_all, FutureExt};
 use parking_lot::Mutex;
+use scopeguard::ScopeGuard;
 use tokio::sync::OwnedMutexGuard;
 
 use crate::backend::Script;
@@ -169,8 +170,12 @@ impl Grant {
         self.taken.leased()
     }
 
-    /// Refuses permits whose lease ran out before their taker heard of them.
+    /// Refuses permits whose lease ran out before their taker heard of them, or whose client is on its way to give them
+    /// back.
     pub(crate) fn if_worth(self) -> Result<Self, SyncError> {
+        if self.pool.engine().is_closing() {
+            return Err(QueryError::Closed.into());
+        }
         if self.leased().is_some_and(|leased| leased.lost(self.pool.engine().now()).is_some()) {
             let detail = "the answer took longer than the lease".to_owned();
             return Err(QueryError::Unreachable { name: self.ledger().name(), detail }.into());
@@ -187,20 +192,18 @@ impl Grant {
     pub(crate) async fn give_back(self) -> Result<bool, SyncError> {
         let engine = self.pool.engine();
         engine.can_release()?;
-        let Some(taken) = self.pool.forget(self.number) else { return Ok(false) };
-        let work = self.pool.clone().give_back(taken, engine.patience()).boxed();
-        engine.janitor.carry_out(releasing([&self.pool.ledger.keys.name, &engine.client_id], work)).await
+        let Some(work) = self.pool.give_back(self.number, engine.patience()) else { return Ok(false) };
+        engine.janitor.carry_out(releasing([&self.pool.ledger.keys.name, &engine.client_id], work.boxed())).await
     }
 }
 
 impl Drop for Grant {
     fn drop(&mut self) {
-        let Some(taken) = self.pool.forget(self.number) else { return };
-        let pool = self.pool.clone();
+        let engine = self.pool.engine();
         // What has ids may be tried again by another call: it does not hold on for so long.
-        let patience = if taken.leased().is_some() { pool.engine().brief() } else { pool.engine().patience() };
-        let given = pool.give_back(taken, patience);
-        self.pool.engine().janitor.finish(async move {
+        let patience = if self.leased().is_some() { engine.brief() } else { engine.patience() };
+        let Some(given) = self.pool.give_back(self.number, patience) else { return };
+        engine.janitor.finish(async move {
             let given = given.await;
             if let Some(error) = given.err().filter(|error| !error.is_unreachable()) {
                 say(|| tracing::warn!(target: "lockson", %error, "a dropped guard could not give its permits back"));
@@ -248,22 +251,29 @@ impl Pool {
         Some(taken)
     }
 
-    /// Gives them back, again and again if there is no answer. `false`: not all were there any more. From this call on
-    /// the client owes it.
+    /// Gives a grant back, again and again if there is no answer. `false`: not all were there any more. From this call
+    /// on the client owes it. `None`: it was not there to be given back.
     fn give_back(
-        self: Arc<Self>,
-        taken: Taken,
+        self: &Arc<Self>,
+        number: u64,
         patience: Patience,
-    ) -> impl Future<Output = Result<bool, SyncError>> + Send + 'static {
+    ) -> Option<impl Future<Output = Result<bool, SyncError>> + Send + use<>> {
+        // Before it is not there any more.
         let owing = self.engine().owed.note(&self.ledger.keys.name);
-        async move {
-            let (given, in_doubt) = self.try_give_back(&taken, patience).await;
+        let (taken, pool) = (self.forget(number)?, self.clone());
+        // Where it panics half-way.
+        let unheard = scopeguard::guard((taken, pool), |(taken, pool)| {
+            pool.engine().janitor.finish(pool.insist(taken, true));
+        });
+        Some(async move {
+            let (given, in_doubt) = unheard.1.try_give_back(&unheard.0, patience).await;
+            let (taken, pool) = ScopeGuard::into_inner(unheard);
             if is_to_be_tried_again(&given, &taken) {
-                self.engine().janitor.finish(self.insist(taken, in_doubt));
+                pool.engine().janitor.finish(pool.insist(taken, in_doubt));
             }
             drop(owing);
             given
-        }
+        })
     }
 
     /// `false`: not all were there any more. And whether copies without an answer may have given them back.
@@ -436,8 +446,13 @@ impl Pool {
     /// Ends every wait and gives the guards' permits back. Whether that was confirmed.
     pub(crate) async fn shutdown(&self) -> bool {
         self.row.close();
-        // What is asked for may be given yet, and comes back by that.
+        // What guards have waits for nobody. What is asked for may be given yet, and comes back by that.
+        let had = self.give_all_back().await;
         drop(self.asking.lock().await);
+        self.give_all_back().await && had
+    }
+
+    async fn give_all_back(&self) -> bool {
         let numbers: Vec<u64> = self.taken.lock().keys().copied().collect();
         let all = numbers.into_iter().filter_map(|number| self.forget(number));
         let given = all.map(|taken| async move { self.try_give_back(&taken, self.engine().patience()).await.0 });

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use futures::future::FutureExt;
 use parking_lot::Mutex;
+use scopeguard::ScopeGuard;
 
 use crate::backend::Script;
 use crate::base::clock::millis;
@@ -67,6 +68,10 @@ pub(crate) struct OnceCall {
     pub(crate) waits: bool,
 }
 
+fn undoing(script: &'static Script, args: Vec<String>) -> OnceCall {
+    OnceCall { script, args, confirm: None, cancel: None, takes: false, waits: false }
+}
+
 impl Ledger {
     pub(crate) fn new(engine: &Arc<Engine>, keys: Keys) -> Arc<Self> {
         Arc::new(Self { engine: engine.clone(), keys: Arc::new(keys), free: Mutex::default() })
@@ -80,7 +85,7 @@ impl Ledger {
     /// was not done, as far as its caller is told, but may have been or may yet be, is undone in the background.
     pub(crate) async fn once(
         self: &Arc<Self>,
-        call: OnceCall,
+        mut call: OnceCall,
         patience: Patience,
     ) -> (Result<Answer, SyncError>, bool) {
         let engine = &self.engine;
@@ -96,7 +101,14 @@ impl Ledger {
         let limit = engine.settings.outage_limit;
         let life = millis(limit * 2 + engine.settings.command_timeout * 4).to_string();
         let patience = patience.until(engine.now().after(limit));
-        let called = self.send_once(&call, [&key, &number, &life], &patience).await;
+        // Where this panics, as the timers do of a runtime that has ended.
+        let unheard = scopeguard::guard((call.cancel.take(), [key, number, life]), |(cancel, receipt)| {
+            if let Some((script, args)) = cancel {
+                engine.janitor.finish(self.clone().undo(undoing(script, args), receipt).map(drop));
+            }
+        });
+        let called = self.send_once(&call, unheard.1.each_ref().map(String::as_str), &patience).await;
+        let (cancel, receipt) = ScopeGuard::into_inner(unheard);
         let short = match &called.result {
             Ok(Answer { status: Status::NotConfirmed(short), .. }) => Some(*short),
             _ => None,
@@ -104,11 +116,10 @@ impl Ledger {
         let was_done = called.result.as_ref().is_ok_and(is_done);
         let in_doubt = !called.doubt.is_empty();
         let mut given_back = false;
-        match (in_doubt || short.is_some(), call.cancel) {
-            (false, _) => self.free.lock().push(key),
+        match (in_doubt || short.is_some(), cancel) {
+            (false, _) => self.free.lock().extend(receipt.into_iter().next()),
             (true, Some((script, args))) if !was_done => {
-                let cancel = OnceCall { script, args, confirm: None, cancel: None, takes: false, waits: false };
-                let undone = self.clone().undo(cancel, [key, number, life]);
+                let undone = self.clone().undo(undoing(script, args), receipt);
                 if short.is_some() || called.result.is_ok() && call.waits {
                     given_back = undone.await && !in_doubt;
                 } else {

@@ -100,6 +100,8 @@ pub(crate) struct Wire {
     pub(super) quarantine: Option<Duration>,
     groups: Arc<Groups>,
     closed: AtomicBool,
+    /// Whether nothing is to be taken any more.
+    refuses: AtomicBool,
 }
 
 impl Wire {
@@ -112,7 +114,8 @@ impl Wire {
         spawn: Arc<dyn Fn(Work) + Send + Sync>,
     ) -> Self {
         let groups = Groups::new(Copies::new(clock, command_timeout), spawn);
-        Self { backend, clock, command_timeout, quarantine, groups, closed: AtomicBool::new(false) }
+        let (closed, refuses) = Default::default();
+        Self { backend, clock, command_timeout, quarantine, groups, closed, refuses }
     }
 
     pub(super) fn copies(&self) -> &Copies {
@@ -130,9 +133,16 @@ impl Wire {
         self.closed.store(true, Ordering::Release);
     }
 
-    fn is_over(&self, patience: &Patience, began: Moment, sent: Option<&Sent>) -> bool {
+    /// Ends every call that would take something, as soon as it is not answered.
+    pub(crate) fn refuse(&self) {
+        self.refuses.store(true, Ordering::Release);
+    }
+
+    fn is_over(&self, query: &Query<'_>, patience: &Patience, began: Moment, sent: Option<&Sent>) -> bool {
         let silent_since = sent.and_then(|sent| sent.node.silent_since());
-        self.closed.load(Ordering::Acquire) || patience.is_over(self.clock.now(), silent_since, began)
+        self.closed.load(Ordering::Acquire)
+            || query.takes && self.refuses.load(Ordering::Acquire)
+            || patience.is_over(self.clock.now(), silent_since, began)
     }
 
     /// The slot of a key.
@@ -200,8 +210,9 @@ impl Wire {
             let (mut doubt, mut first_doubt) = (Doubt::default(), Doubt::default());
             let (mut pause, mut changes) = (FIRST_PAUSE, None);
             let mut late: Option<Arc<Node>> = None;
-            let mut is_recounted = false;
-            loop {
+            // What was granted, as far as it went, and was asked for once more.
+            let mut granted = None;
+            let mut called = loop {
                 // What may have run in a group goes alone from here on: it may be what the group met with.
                 let (answer, sent) = self.send(query, doubt.is_empty().then_some(patience)).await;
                 let is_down = answer.as_ref().is_err_and(Fate::is_down);
@@ -209,15 +220,15 @@ impl Wire {
                 let why = match (answer, &sent) {
                     // There are more replicas than was known, so too few of them were waited for: once.
                     (Ok(answer), Some(Sent { confirm: Some((_, asked)), .. }))
-                        if !is_recounted
+                        if granted.is_none()
                             && answer.is_short_of(*asked)
-                            && !self.is_over(patience, began, sent.as_ref()) =>
+                            && !self.is_over(query, patience, began, sent.as_ref()) =>
                     {
-                        is_recounted = true;
+                        granted = sent.as_ref().map(Sent::doubt);
                         continue;
                     }
-                    (Ok(answer), _) => return Called { result: Ok(answer), doubt },
-                    (Err(Fate::Refused(why)), _) => return Called { result: Err(Fault::Refused(why)), doubt },
+                    (Ok(answer), _) => break Called { result: Ok(answer), doubt },
+                    (Err(Fate::Refused(why)), _) => break Called { result: Err(Fault::Refused(why)), doubt },
                     // It wrote nothing, and now that node's clock is known: once, that costs no patience.
                     (Err(Fate::Late), Some(Sent { node, .. }))
                         if !late.as_ref().is_some_and(|late| Arc::ptr_eq(late, node))
@@ -229,14 +240,14 @@ impl Wire {
                     (Err(Fate::Late), _) => "this client's idea of the server's clock was behind".to_owned(),
                     (Err(Fate::UnknownScript), _) => {
                         let why = Refused::Other("the server does not keep scripts".to_owned());
-                        return Called { result: Err(Fault::Refused(why)), doubt };
+                        break Called { result: Err(Fault::Refused(why)), doubt };
                     }
                     (Err(Fate::NotSent(why) | Fate::TryAgain(why)), _) => why,
                     (Err(Fate::Moved(why) | Fate::Ask(why)), _) => why,
                     (Err(Fate::Doubtful(why)), sent) => {
                         doubt.merge(&sent.as_ref().map(Sent::doubt).unwrap_or_default());
                         if patience.one_copy {
-                            return Called { result: Err(Fault::Unreachable(why)), doubt };
+                            break Called { result: Err(Fault::Unreachable(why)), doubt };
                         }
                         why
                     }
@@ -244,15 +255,19 @@ impl Wire {
                 if first_doubt.is_empty() {
                     first_doubt.merge(&doubt);
                 }
-                if self.is_over(patience, began, sent.as_ref()) || overslept(patience, began, &first_doubt) {
-                    return Called { result: Err(Fault::Unreachable(why)), doubt };
+                if self.is_over(query, patience, began, sent.as_ref()) || overslept(patience, began, &first_doubt) {
+                    break Called { result: Err(Fault::Unreachable(why)), doubt };
                 }
                 let changes = changes.get_or_insert_with(|| self.backend.changes());
                 pause = self.pause(pause.min(longest), changes).await;
-                if self.is_over(patience, began, sent.as_ref()) {
-                    return Called { result: Err(Fault::Unreachable(why)), doubt };
+                if self.is_over(query, patience, began, sent.as_ref()) {
+                    break Called { result: Err(Fault::Unreachable(why)), doubt };
                 }
+            };
+            if let (Some(granted), Err(_)) = (granted, &called.result) {
+                called.doubt.merge(&granted);
             }
+            called
         }
     }
 

@@ -404,16 +404,6 @@ pub async fn unlock_all(guards: impl IntoIterator<Item = Guard>) {
     }
 }
 
-/// Spawns a future that has begun: it stands in its line, and its first call is on its way.
-pub async fn begun<F>(future: F) -> JoinHandle<F::Output>
-where
-    F: Future<Output: Send> + Send + 'static,
-{
-    let mut future = Box::pin(future);
-    assert!(futures::poll!(&mut future).is_pending());
-    tokio::spawn(future)
-}
-
 fn text_of(reply: &lockson::Reply) -> String {
     match reply {
         lockson::Reply::Nil => "nil".to_owned(),

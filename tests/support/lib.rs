@@ -43,8 +43,8 @@ pub use server::Server;
 /// What nearly every suite uses.
 pub mod prelude {
     pub use super::{
-        eventually, is_full_run, ms, patient, patient_all, report, secs, seed, soak, soak_part, spawn_each, spawn_with,
-        unique,
+        begun, eventually, is_full_run, ms, patient, patient_all, report, secs, seed, soak, soak_part, spawn_each,
+        spawn_with, unique,
     };
     pub use super::{Fault, Filter, Held, Kind, Listener, Logs, Proxy, Raw, Rng, Server, KINDS};
     pub use crate::assert_matches;
@@ -145,6 +145,16 @@ where
     F: Future<Output: Send> + Send + 'static,
 {
     tokio::spawn(work(value))
+}
+
+/// Spawns a future that has begun: it stands in its line, and its first call is on its way.
+pub async fn begun<F>(future: F) -> JoinHandle<F::Output>
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    let mut future = Box::pin(future);
+    assert!(futures::poll!(&mut future).is_pending());
+    tokio::spawn(future)
 }
 
 /// The same on each of these.
