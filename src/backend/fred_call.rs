@@ -251,7 +251,13 @@ impl Confirming {
 
     pub(crate) fn call(&self, call: &Call<'_>, confirm: (u32, i64)) -> BoxFuture<'static, Outcome> {
         let (order, lanes) = (order(call, self.publish), self.lanes.clone());
-        async move { lanes.send(order, confirm).await }.boxed()
+        async move {
+            let runtime = lanes.runtime.clone();
+            // By a task of the client's: a caller who does not poll would keep one of few connections.
+            let sent = runtime.spawn(async move { lanes.send(order, confirm).await });
+            sent.await.unwrap_or_else(|_| Err(Fate::Doubtful("the task of this call has ended".to_owned())))
+        }
+        .boxed()
     }
 
     pub(crate) fn close(&self) {

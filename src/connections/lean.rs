@@ -25,6 +25,7 @@ use crate::backend::fred_config::Dial;
 use crate::backend::node::{look_if_failed, Link};
 use crate::backend::url::HostPort;
 use crate::backend::{Call, Fate, Item, Outcome};
+use crate::base::janitor::contain;
 
 /// Memory that a connection keeps for what it writes.
 const KEPT: usize = 1 << 16;
@@ -245,7 +246,7 @@ impl Pipe {
         for Waiting { begins, asker, .. } in waiting {
             let is_sent = begins < before + written as u64;
             let fate = if is_sent { Fate::Doubtful(why.to_owned()) } else { not_sent(why) };
-            let _ = asker.map(|asker| asker.send(Err(fate)));
+            contain(|| asker.map(|asker| asker.send(Err(fate))));
         }
     }
 
@@ -290,8 +291,8 @@ impl Pipe {
             let Heard::Answer(answer) = heard(frame) else { continue };
             let first = self.flow.lock().waiting.pop_front();
             let first = first.ok_or("the server answered what nobody asked")?;
-            // Who is gone is not told.
-            let _ = first.asker.map(|asker| asker.send(Ok(answer)));
+            // Who is gone is not told. Wakers are anybody's code.
+            contain(|| first.asker.map(|asker| asker.send(Ok(answer))));
         }
         read.drain(..done);
         Ok(())
@@ -307,7 +308,7 @@ impl Pipe {
         }
         for late in flow.waiting.iter_mut().take_while(|waiting| waiting.until <= now) {
             let fate = Fate::Doubtful(format!("no answer within {limit:?}"));
-            let _ = late.asker.take().map(|asker| asker.send(Err(fate)));
+            contain(|| late.asker.take().map(|asker| asker.send(Err(fate))));
         }
         let next = flow.waiting.iter().map(|waiting| waiting.until).find(|until| *until > now);
         // What comes from here on has its limit later than that.

@@ -242,6 +242,27 @@ async fn what_was_confirmed_outlives_the_primary() {
     }
 }
 
+/// Calls that nobody polls on keep nobody from the few connections that wait for replicas.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_does_not_poll_keeps_no_connection() {
+    let all = Sentinels::start(secs(60));
+    let locks = confirming(secs(5)).connect(&all.url()).await.unwrap();
+    let asked: Vec<_> = (0..20).map(|at| locks.lock(&format!("unpolled-{at}"))).collect();
+    let mut unpolled = Vec::new();
+    for lock in &asked {
+        let mut future = Box::pin(lock.lock());
+        // As far as the script; then it is left alone.
+        while !exists(&all.servers[0], lock.name()) {
+            assert!(futures::poll!(future.as_mut()).is_pending());
+            sleep(ms(1)).await;
+        }
+        unpolled.push(future);
+    }
+    let other = locks.lock(&unique("polled")).guard().await.unwrap();
+    other.unlock().await.unwrap();
+    assert!(futures::future::join_all(unpolled).await.iter().all(Result::is_ok));
+}
+
 /// A replica that the cluster has given up counts as one that is silent.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failed_replica_counts() {
