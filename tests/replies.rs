@@ -196,7 +196,7 @@ async fn a_verb_counts_once_whatever_is_cut() {
 async fn a_hand_over_happens_once_whatever_is_cut() {
     let _turn = turn().await;
     let case = async |site: &Site, number: usize, rng: &mut Rng| hand_over(site, Lost::by(number), rng).await;
-    drive_every_kind("hand-overs cut", soak_part(2500, SHORT), (4, patient_builder()), case).await;
+    drive_every_kind("hand-overs cut", soak_part(2500, SHORT), (2, patient_builder()), case).await;
 }
 
 /// 2,000 renewals of each kind with lost answers, 500 with lost requests: counts and holds stay (rules 9 and 11).
