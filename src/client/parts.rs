@@ -150,9 +150,7 @@ impl Parts {
             let engine = &self.engine;
             engine.refuse();
             for line in self.lines.all() {
-                for waiter in line.close() {
-                    leave_server(waiter.wish.clone()).into_iter().for_each(|work| engine.janitor.finish(work));
-                }
+                line.close().iter().for_each(|waiter| leave_server(&waiter.wish));
             }
             self.latches.all().iter().for_each(|latch| latch.close());
             let in_use = |entry: &Arc<Entry>| entry.count() > 0 || entry.gate.try_lock().is_err();

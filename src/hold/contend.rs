@@ -32,11 +32,6 @@ fn join(wish: Arc<Wish>) -> Arc<Place> {
     place
 }
 
-fn finish_leaving(place: &Place) {
-    let janitor = &place.wish.engine.janitor;
-    leave_server(place.wish.clone()).into_iter().for_each(|work| janitor.finish(work));
-}
-
 /// A waiter in the process's line.
 pub(crate) struct Contender {
     place: Arc<Place>,
@@ -230,7 +225,7 @@ impl Drop for Contender {
         // Dropped outside of that lock, the prize gives itself back.
         drop(left);
         if self.goes_first {
-            finish_leaving(&self.place);
+            leave_server(&self.place.wish);
         }
     }
 }
@@ -371,7 +366,7 @@ impl Drop for Queuer {
         // Outside of that lock: what was handed over gives itself back.
         drop(left);
         if self.listener.attempts() > 0 && !self.won {
-            finish_leaving(&self.place);
+            leave_server(&self.place.wish);
         }
     }
 }

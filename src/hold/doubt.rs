@@ -121,11 +121,12 @@ pub(crate) fn sweep(
 
 /// Nobody waits as this owner any more: what the server knows of that goes, as soon as its attempts are over. From this
 /// call on the client owes it, or who sees to it already does.
-pub(crate) fn leave_server(wish: Arc<Wish>) -> Option<BoxFuture<'static, ()>> {
-    match wish.kind.goes_first {
-        Some(lease) => Some(let_others_in(wish, lease).boxed()),
-        None => wish.kind.queue.and_then(|_| leave_queue(wish)),
-    }
+pub(crate) fn leave_server(wish: &Arc<Wish>) {
+    let work = match wish.kind.goes_first {
+        Some(lease) => Some(let_others_in(wish.clone(), lease).boxed()),
+        None => wish.kind.queue.and_then(|_| leave_queue(wish.clone())),
+    };
+    work.into_iter().for_each(|work| wish.engine.janitor.finish(work));
 }
 
 /// Readers need not let a writer go first that does not wait.

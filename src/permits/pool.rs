@@ -284,8 +284,7 @@ impl Pool {
             Taken::Counted { made, .. } => vec![count.to_string(), "same".to_owned(), made.to_string()],
         };
         // Not undone if it is in doubt: nobody would do it again.
-        let call =
-            OnceCall { script: self.scripts.give_back, args, confirm: None, cancel: None, takes: false, waits: false };
+        let call = OnceCall::back(self.scripts.give_back, args);
         let (answer, in_doubt) = self.ledger.once(call, patience).await;
         let all_given =
             |answer: Answer| is_done(&answer) && answer.int(0).is_none_or(|given| given == i64::from(count));

@@ -68,8 +68,11 @@ pub(crate) struct OnceCall {
     pub(crate) waits: bool,
 }
 
-fn undoing(script: &'static Script, args: Vec<String>) -> OnceCall {
-    OnceCall { script, args, confirm: None, cancel: None, takes: false, waits: false }
+impl OnceCall {
+    /// One that gives back: it takes nothing, and nothing undoes it.
+    pub(crate) fn back(script: &'static Script, args: Vec<String>) -> Self {
+        Self { script, args, confirm: None, cancel: None, takes: false, waits: false }
+    }
 }
 
 impl Ledger {
@@ -104,7 +107,7 @@ impl Ledger {
         // Where this panics, as the timers do of a runtime that has ended.
         let unheard = scopeguard::guard((call.cancel.take(), [key, number, life]), |(cancel, receipt)| {
             if let Some((script, args)) = cancel {
-                engine.janitor.finish(self.clone().undo(undoing(script, args), receipt).map(drop));
+                engine.janitor.finish(self.clone().undo(OnceCall::back(script, args), receipt).map(drop));
             }
         });
         let called = self.send_once(&call, unheard.1.each_ref().map(String::as_str), &patience).await;
@@ -117,9 +120,12 @@ impl Ledger {
         let in_doubt = !called.doubt.is_empty();
         let mut given_back = false;
         match (in_doubt || short.is_some(), cancel) {
-            (false, _) => self.free.lock().extend(receipt.into_iter().next()),
+            (false, _) => {
+                let [key, ..] = receipt;
+                self.free.lock().push(key);
+            }
             (true, Some((script, args))) if !was_done => {
-                let undone = self.clone().undo(undoing(script, args), receipt);
+                let undone = self.clone().undo(OnceCall::back(script, args), receipt);
                 if short.is_some() || called.result.is_ok() && call.waits {
                     given_back = undone.await && !in_doubt;
                 } else {
