@@ -23,6 +23,7 @@ use tokio::sync::{watch, Notify};
 use super::fred_call::{begin, failed, one, order, outcome, Confirming, Connection, Lanes, Order};
 use super::fred_config::{client, connect_error, Config, Times, FEW, MESSAGES};
 use super::node::{connected, generation, look_if_failed, Away, Link, Node, NodeHealth, Only, Role, Topology};
+use super::under_way::UnderWay;
 use super::url::HostPort;
 use super::{Backend, Call, Fate, Outcome, Signal, ALL_SLOTS};
 use crate::base::clock::Clock;
@@ -140,15 +141,18 @@ struct Way {
     runtime: Handle,
     /// In a row.
     timeouts: AtomicU32,
+    under_way: UnderWay,
     look: Option<Arc<Notify>>,
 }
 
 impl Way {
     fn new(client: &Client, limit: Option<Duration>, look: Option<Arc<Notify>>) -> Arc<Self> {
-        Arc::new(Self { client: client.clone(), limit, runtime: Handle::current(), timeouts: AtomicU32::new(0), look })
+        let (timeouts, under_way) = (AtomicU32::new(0), UnderWay::default());
+        Arc::new(Self { client: client.clone(), limit, runtime: Handle::current(), timeouts, under_way, look })
     }
 
     async fn send(&self, order: Order) -> Outcome {
+        let turn = self.under_way.begin();
         // Made where it is polled: a future that is moved has its room twice.
         let result = match self.limit {
             None => order.send(&self.client).await,
@@ -161,7 +165,7 @@ impl Way {
         } else if self.timeouts.fetch_add(1, Ordering::Relaxed) + 1 == TIMEOUTS {
             self.replace();
         }
-        outcome(result)
+        turn.came_to(outcome(result))
     }
 
     fn look_if_failed(&self, outcome: Outcome) -> Outcome {

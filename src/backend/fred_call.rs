@@ -157,6 +157,8 @@ impl Lanes {
         let mut others = lane.client.reconnect_rx();
         let mut items = match outcome(order.send(&lane.client).await) {
             Ok(items) => items,
+            // It was alone there, so it was said of it.
+            Err(Fate::Doubtful(why)) if why.starts_with(CLUSTER_DOWN) => return Err(Fate::NotSent(why)),
             Err(fate) => {
                 if !matches!(fate, Fate::Doubtful(_)) {
                     self.put_back(lane);
@@ -313,7 +315,7 @@ pub(super) fn failed(error: &Error) -> Fate {
         ErrorKind::IO | ErrorKind::Timeout | ErrorKind::Protocol | ErrorKind::Parse => {
             Fate::Doubtful(error.to_string())
         }
-        // It is told of all that was under way, but said of one: others may have run, if the cluster is up again.
+        // It is told to all that was under way, but said of one: others may have run, if the cluster is up again.
         ErrorKind::Cluster if text.starts_with(CLUSTER_DOWN) => Fate::Doubtful(text.to_owned()),
         ErrorKind::Cluster | ErrorKind::Routing => Fate::of_error(text).unwrap_or_else(|| Fate::refused(text)),
         _ => {
