@@ -20,10 +20,9 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver, UnboundedSender};
 use tokio::sync::{watch, Notify};
 
-use super::fred_call::{begin, failed, one, order, outcome, Confirming, Connection, Lanes, Order};
+use super::fred_call::{begin, failed, one, order, outcome, Confirming, Connection, Lanes, Order, UnderWay};
 use super::fred_config::{client, connect_error, Config, Times, FEW, MESSAGES};
 use super::node::{connected, generation, look_if_failed, Away, Link, Node, NodeHealth, Only, Role, Topology};
-use super::under_way::UnderWay;
 use super::url::HostPort;
 use super::{Backend, Call, Fate, Outcome, Signal, ALL_SLOTS};
 use crate::base::clock::Clock;

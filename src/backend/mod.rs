@@ -14,8 +14,6 @@ pub(crate) mod node;
 #[cfg(feature = "tls")]
 pub(crate) mod tls;
 #[cfg(feature = "redis")]
-mod under_way;
-#[cfg(feature = "redis")]
 pub(crate) mod url;
 
 use std::ops::RangeInclusive;
