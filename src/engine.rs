@@ -22,7 +22,8 @@ use crate::lease::lookout::Lookout;
 use crate::lease::observer::Observer;
 use crate::lease::validity::{Lease, Leased, Place, Verdict};
 use crate::lease::watchdog::{Batch, Watchdog};
-use crate::messages::channels::{Channels, Pump};
+use crate::messages::channels::Channels;
+use crate::messages::pump::Pump;
 use crate::metrics::{self, Asking};
 use crate::wire::life::Life;
 use crate::wire::reply::{Answer, Status};
@@ -103,7 +104,7 @@ impl Engine {
             tells.tell(Event::Switched { slots: slots.iter().map(|range| range.len()).sum() });
             confirms.confirm(slots);
         };
-        let (channels, pump) = Channels::new(backend, signals, herald.clone(), over);
+        let (channels, pump) = Pump::new(backend, signals, herald.clone(), over);
         let lookout = Lookout::new(wire.clone(), settings.wait_cap);
         let engine = Self {
             wire,

@@ -254,6 +254,30 @@ async fn a_lost_message_of_permits_costs_one_cap_embedded() {
     }
 }
 
+/// The connection breaks as they begin to listen: they hear all the same that Java opened their latch and set another.
+#[tokio::test]
+async fn an_opening_by_java_is_heard_behind_a_broken_subscription() {
+    let (server, name) = (Server::start(), unique("latch"));
+    let proxy = Proxy::start(server.port());
+    let locks = proxy.locks().await;
+    let latch = locks.latch(&name);
+    let subscribes = || Filter::Subscribe.with(&name);
+    assert!(latch.try_set_count(1).await.unwrap());
+    let cut = proxy.cut_before(1, subscribes());
+    let waiters = spawn_each([(); 5].map(|()| latch.clone()), |latch| async move { latch.wait().await.unwrap() });
+    cut.done().await;
+    // The client's, that one and the next, and one of each waiter.
+    proxy.wait_requests(7, subscribes()).await;
+    // Each is behind the answer of it.
+    sleep(ms(300)).await;
+    let opened_and_set = "redis.call('DEL', KEYS[1]) redis.call('PUBLISH', ARGV[1], '0') \
+        redis.call('SET', KEYS[1], '3') redis.call('PUBLISH', ARGV[1], '1') return 1";
+    let channel = format!("redisson_countdownlatch__channel__{{{name}}}");
+    assert_eq!(server.control(&["EVAL", opened_and_set, "1", &name, &channel]).int(), 1);
+    let ended = patient_all("the opening", waiters).await;
+    assert!(ended.iter().all(|outcome| *outcome == WaitOutcome::Opened), "{ended:?}");
+}
+
 /// Three clients of one server, for one kind of lock.
 struct Trio {
     kind: &'static Kind,

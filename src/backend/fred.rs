@@ -151,7 +151,8 @@ impl Way {
     }
 
     async fn send(&self, order: Order) -> Outcome {
-        let turn = self.under_way.begin();
+        // What else a program sends by its own client is not seen here.
+        let turn = self.limit.is_none().then(|| self.under_way.begin());
         // Made where it is polled: a future that is moved has its room twice.
         let result = match self.limit {
             None => order.send(&self.client).await,
@@ -164,7 +165,10 @@ impl Way {
         } else if self.timeouts.fetch_add(1, Ordering::Relaxed) + 1 == TIMEOUTS {
             self.replace();
         }
-        turn.came_to(outcome(result))
+        match turn {
+            Some(turn) => turn.came_to(outcome(result)),
+            None => outcome(result),
+        }
     }
 
     fn look_if_failed(&self, outcome: Outcome) -> Outcome {

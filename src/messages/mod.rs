@@ -3,3 +3,4 @@
 mod batch;
 pub(crate) mod channels;
 mod ear;
+pub(crate) mod pump;

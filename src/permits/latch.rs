@@ -230,9 +230,7 @@ impl Contest for LatchWait {
         // Beside the wait: a subscription that does not come keeps nobody from looking.
         let learn = async {
             if known.zeros.load(Ordering::Acquire) == u64::MAX {
-                if let Some(zeros) = listener.zeros().await {
-                    known.zeros.store(zeros, Ordering::Release);
-                }
+                known.zeros.store(listener.zeros().await, Ordering::Release);
             }
             std::future::pending().await
         };

@@ -32,6 +32,7 @@ mod messages {
     mod batch;
     pub(crate) mod channels;
     mod ear;
+    pub(crate) mod pump;
 }
 
 mod waiting {

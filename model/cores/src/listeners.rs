@@ -13,7 +13,8 @@ use tokio::sync::{watch, Notify};
 
 use crate::backend::{Backend, Changes, Node, Signal, Unknown};
 use crate::events::Herald;
-use crate::messages::channels::{Channels, Pump, Subscription};
+use crate::messages::channels::{Channels, Subscription};
+use crate::messages::pump::Pump;
 
 #[derive(Default)]
 struct State {
@@ -160,7 +161,7 @@ impl World {
         let (signals, received) = unbounded_channel();
         let (state, changes, gate, ended) = (Mutex::new(state), watch::Sender::default(), Notify::new(), Notify::new());
         let (server, herald) = (Arc::new(Server { state, signals, changes, gate, ended }), Herald::default());
-        let (channels, pump) = Channels::new(Arc::new(Door(server.clone())), received, herald.clone(), |_| {});
+        let (channels, pump) = Pump::new(Arc::new(Door(server.clone())), received, herald.clone(), |_| {});
         crate::time::begin();
         (Self { server, channels, herald }, pump)
     }

@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering;
 
 use shuttle::sync::atomic::AtomicBool;
-pub use tokio_itself::sync::{futures, mpsc, watch, Mutex, Semaphore};
+pub use tokio_itself::sync::{futures, mpsc, oneshot, watch, Mutex, Semaphore};
 
 /// Another thread may go on here.
 fn point() {
