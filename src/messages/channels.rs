@@ -13,19 +13,16 @@ use tokio::time::Instant;
 
 use crate::base::janitor::say;
 use crate::events::{Event, Herald};
-use crate::messages::ear::{Channel, Ear, Map, Stage};
+use crate::messages::ear::{Channel, Ear, Map};
 
 /// How long a subscription that nobody uses is kept.
 pub(super) const LINGER: Duration = Duration::from_secs(5);
 
-/// Told when all that had come before was passed on.
-pub(super) type Mark = oneshot::Sender<()>;
-
 /// The subscriptions of a client.
 pub(crate) struct Channels {
     pub(super) map: Mutex<Map>,
-    /// Tells the pump of a channel that is new, or lost its last user, or of the end; or asks it to pass on what came.
-    news: UnboundedSender<Option<Mark>>,
+    /// Tells the pump of a channel that is new, lost its last user, or is asked about; or of the end.
+    news: UnboundedSender<()>,
     pub(super) closing: AtomicBool,
     pub(super) gaps: AtomicU64,
     pub(super) herald: Herald,
@@ -33,7 +30,7 @@ pub(crate) struct Channels {
 
 impl Channels {
     /// None yet, and how its pump hears of them.
-    pub(super) fn new(herald: Herald) -> (Arc<Self>, UnboundedReceiver<Option<Mark>>) {
+    pub(super) fn new(herald: Herald) -> (Arc<Self>, UnboundedReceiver<()>) {
         let (news, received) = unbounded_channel();
         let (map, closing, gaps) = Default::default();
         (Arc::new(Self { map, news, closing, gaps, herald }), received)
@@ -49,7 +46,7 @@ impl Channels {
             is_new = true;
             *open += 1;
             fresh.insert(name.clone());
-            Channel { ear: Arc::default(), stage: Stage::Missing, users: 0, ends: None, unheeded: 0, is_refused: false }
+            Channel::missing()
         });
         channel.users += 1;
         channel.unheeded = 0;
@@ -57,7 +54,7 @@ impl Channels {
         let tried = ear.tries.load(Ordering::Acquire);
         let heard = AtomicU64::new(ear.rings.load(Ordering::Acquire));
         drop(map);
-        if is_new && self.news.send(None).is_err() || self.news.is_closed() {
+        if is_new && self.news.send(()).is_err() || self.news.is_closed() {
             self.let_go();
         }
         Subscription { channels: self.clone(), name: name.clone(), ear, tried, heard }
@@ -96,7 +93,7 @@ impl Channels {
 
     pub(crate) async fn close(&self) {
         self.closing.store(true, Ordering::Release);
-        let _ = self.news.send(None);
+        let _ = self.news.send(());
         self.news.closed().await;
     }
 }
@@ -124,16 +121,16 @@ impl Subscription {
         self.is_confirmed()
     }
 
-    /// Waits until the server has it.
-    pub(crate) async fn confirmed(&self) {
-        self.ear.hears(|| self.is_confirmed()).await;
-    }
-
-    /// Waits until what has come by now, of any channel, was passed on.
-    pub(crate) async fn passed_on(&self) {
-        let (mark, passed) = oneshot::channel();
-        let _ = self.channels.news.send(Some(mark));
-        let _ = passed.await;
+    /// How many messages `0` came, all that were sent before this call among them: once that can be told.
+    pub(crate) async fn zeros_by_now(&self) -> u64 {
+        let (told, heard) = oneshot::channel();
+        self.channels.map.lock().asks(&self.name, [told]);
+        let _ = self.channels.news.send(());
+        match heard.await {
+            Ok(zeros) => zeros,
+            // The pump has ended.
+            Err(_) => std::future::pending().await,
+        }
     }
 
     /// How many messages `0` came while anybody used the channel.
@@ -173,7 +170,7 @@ impl Drop for Subscription {
             let is_first = map.idle.is_empty();
             map.end_at(&self.name, Some(Instant::now() + LINGER));
             if is_first {
-                let _ = self.channels.news.send(None);
+                let _ = self.channels.news.send(());
             }
         }
     }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{oneshot, Notify, Semaphore};
 use tokio::time::Instant;
 
 use crate::base::janitor::contain;
@@ -28,7 +28,12 @@ pub(super) enum Lane {
     Home(String),
     /// The same of those that it refuses: in a batch with others they would have all of it refused.
     Apart(String),
+    /// Those that it has, once more: its answer comes behind all messages of before.
+    Again(String),
 }
+
+/// Whoever is told how often `0` was heard.
+pub(super) type Asker = oneshot::Sender<u64>;
 
 /// What the users of one channel share.
 #[derive(Debug)]
@@ -117,6 +122,19 @@ pub(super) struct Channel {
     pub(super) unheeded: u32,
     /// Its server said that this user may not listen to it.
     pub(super) is_refused: bool,
+    /// Who asks what was heard, and of whom its server is not being asked yet.
+    askers: Vec<Asker>,
+    /// Its server is being asked for it once more.
+    is_again: bool,
+}
+
+impl Channel {
+    /// A new one.
+    pub(super) fn missing() -> Self {
+        let (ear, askers) = Default::default();
+        let (users, ends, unheeded, is_refused, is_again) = (0, None, 0, false, false);
+        Self { ear, stage: Stage::Missing, users, ends, unheeded, is_refused, askers, is_again }
+    }
 }
 
 /// The channels by name; and those that are to be subscribed to or left, so that nobody looks through all for them.
@@ -148,11 +166,10 @@ impl Map {
 
     /// How it is asked for, of the server at this address.
     pub(super) fn lane(&self, name: &str, at: String) -> Lane {
-        let is_refused = self.all.get(name).is_some_and(|channel| channel.is_refused);
-        if is_refused {
-            Lane::Apart(at)
-        } else {
-            Lane::Home(at)
+        match self.all.get(name) {
+            Some(channel) if channel.stage == Stage::Confirmed => Lane::Again(at),
+            Some(channel) if channel.is_refused => Lane::Apart(at),
+            _ => Lane::Home(at),
         }
     }
 
@@ -172,7 +189,8 @@ impl Map {
         let mut taken = Vec::new();
         while taken.len() < CHUNK && self.idle.first().is_some_and(|(ends, _)| *ends <= now) {
             let Some((_, name)) = self.idle.pop_first() else { break };
-            if self.all.get(&name).is_some_and(|channel| matches!(channel.stage, Stage::Asked(_))) {
+            let is_asked = |channel: &Channel| channel.is_again || matches!(channel.stage, Stage::Asked(_));
+            if self.all.get(&name).is_some_and(is_asked) {
                 self.end_at(&name, Some(now + RETRY));
                 continue;
             }
@@ -200,7 +218,9 @@ impl Map {
             } else if self.lane(&name, home(&name)) != *lane {
                 self.fresh.insert(name);
             } else {
-                self.put(&name, Stage::Asked(number));
+                if !matches!(lane, Lane::Again(_)) {
+                    self.put(&name, Stage::Asked(number));
+                }
                 taken.push(name);
             }
         }
@@ -243,14 +263,56 @@ impl Map {
             let asked = |channel: &&Channel| channel.stage == Stage::Asked(number);
             // Else a gap came meanwhile, and it is asked for anew.
             let Some(channel) = self.all.get(name).filter(asked) else { continue };
-            let (ear, users) = (channel.ear.clone(), channel.users);
+            let (ear, users, is_asked_about) = (channel.ear.clone(), channel.users, !channel.askers.is_empty());
             self.put(name, if ok { Stage::Confirmed } else { Stage::Missing });
-            if !ok {
+            if !ok || is_asked_about {
                 self.fresh.insert(name.clone());
             }
             ear.tell();
             ear.wake(users);
         }
+    }
+
+    /// They ask what was heard by this channel: its server is asked once it has confirmed it.
+    pub(super) fn asks(&mut self, name: &Arc<str>, askers: impl IntoIterator<Item = Asker>) {
+        let Some(channel) = self.all.get_mut(name) else { return };
+        // Some have left: each of them is forgotten before there is more room.
+        if channel.askers.len() == channel.askers.capacity() {
+            channel.askers.retain(|asker| !asker.is_closed());
+        }
+        channel.askers.extend(askers);
+        channel.is_again = false;
+        if channel.stage == Stage::Confirmed {
+            self.fresh.insert(name.clone());
+        }
+    }
+
+    /// Takes out who asks of these and has not left, as their servers are asked now.
+    pub(super) fn take_askers(&mut self, names: Vec<Arc<str>>) -> Vec<(Arc<str>, Vec<Asker>)> {
+        let of = |name: Arc<str>| {
+            let channel = self.all.get_mut(&name)?;
+            let mut askers = std::mem::take(&mut channel.askers);
+            askers.retain(|asker| !asker.is_closed());
+            channel.is_again = !askers.is_empty();
+            channel.is_again.then_some((name, askers))
+        };
+        names.into_iter().filter_map(of).collect()
+    }
+
+    /// What they are told, as all was passed on that came before they asked. Who can't be told asks again.
+    pub(super) fn heard(&mut self, asked: Vec<(Arc<str>, Vec<Asker>)>) -> Vec<(Asker, u64)> {
+        let mut told = Vec::new();
+        for (name, askers) in asked {
+            match self.all.get_mut(&name) {
+                Some(channel) if channel.stage == Stage::Confirmed => {
+                    channel.is_again = false;
+                    let zeros = channel.ear.zeros.load(Ordering::Acquire);
+                    told.extend(askers.into_iter().map(|asker| (asker, zeros)));
+                }
+                _ => self.asks(&name, askers),
+            }
+        }
+        told
     }
 
     /// Messages may be missing. `true`: since now.

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt, OptionFuture};
 use futures::stream::{FuturesUnordered, StreamExt};
@@ -11,21 +12,29 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{sleep_until, Instant};
 
 use crate::backend::{Backend, Changes, Signal, Slots};
+use crate::base::janitor::contain;
 use crate::events::{Event, Herald};
 use crate::messages::batch::{ask, texts};
-use crate::messages::channels::{Channels, Mark};
-use crate::messages::ear::{Lane, Map, RETRY};
+use crate::messages::channels::Channels;
+use crate::messages::ear::{Asker, Lane, Map, RETRY};
 
 /// A subscription that nobody uses is left when this many messages came by it: whoever publishes them may stand aside
 /// for us.
 const UNHEEDED: u32 = 4;
 /// Messages that are passed on before anything else is looked at.
 const MOST_MESSAGES: usize = 64;
+/// How long a message that has come by its connection may still need to be counted in this process.
+const DELIVERED_WITHIN: Duration = Duration::from_millis(5);
+
+/// Who asks what was heard, by channel.
+type Asked = Vec<(Arc<str>, Vec<Asker>)>;
+/// What was worked on, and who is to be told of it.
+type Done = (Lane, Asked);
 
 /// The loop that keeps the subscriptions. Where it ends, nobody waits for a subscription any more.
 pub(crate) struct Pump {
     channels: Arc<Channels>,
-    news: UnboundedReceiver<Option<Mark>>,
+    news: UnboundedReceiver<()>,
     signals: UnboundedReceiver<Signal>,
     backend: Arc<dyn Backend>,
     /// Told when the node of some slots is over.
@@ -57,16 +66,14 @@ impl Pump {
     /// One SUBSCRIBE at a time to each server, and one UNSUBSCRIBE at a time: none of a channel that is being left. A
     /// server that does not answer keeps no other's channels waiting; messages go on meanwhile.
     pub(crate) async fn run(mut self) {
-        let mut works: FuturesUnordered<BoxFuture<'static, Lane>> = FuturesUnordered::new();
+        let mut works: FuturesUnordered<BoxFuture<'static, Done>> = FuturesUnordered::new();
         loop {
             // Some, whatever else there is to do: nothing of it may hold messages up for long.
             for _ in 0..MOST_MESSAGES {
                 let Ok(signal) = self.signals.try_recv() else { break };
                 self.heed(signal);
             }
-            while let Ok(mark) = self.news.try_recv() {
-                self.reach(mark);
-            }
+            while self.news.try_recv().is_ok() {}
             if self.channels.closing.load(Ordering::Acquire) {
                 return;
             }
@@ -78,10 +85,9 @@ impl Pump {
                 tokio::select! {
                     // Messages last: they may come without end.
                     biased;
-                    Some(lane) = works.next() => drop(self.busy.remove(&lane)),
-                    news = self.news.recv() => match news {
-                        Some(mark) => self.reach(mark),
-                        None => return,
+                    Some(done) = works.next() => self.done(done),
+                    news = self.news.recv() => if news.is_none() {
+                        return;
                     },
                     Some(()) = OptionFuture::from(idle_at.map(sleep_until)) => {}
                     signal = self.signals.recv() => match signal {
@@ -93,14 +99,21 @@ impl Pump {
         }
     }
 
-    /// What came before the mark is passed on, and whoever waits for that is told.
-    fn reach(&mut self, mark: Option<Mark>) {
-        let Some(mark) = mark else { return };
+    /// Work is done. Those it was done for are told what was heard, behind all that has come by now.
+    fn done(&mut self, (lane, asked): Done) {
+        self.busy.remove(&lane);
+        if asked.is_empty() {
+            return;
+        }
         for _ in 0..self.signals.len() {
             let Ok(signal) = self.signals.try_recv() else { break };
             self.heed(signal);
         }
-        let _ = mark.send(());
+        let told = self.channels.map.lock().heard(asked);
+        for (asker, zeros) in told {
+            // Wakers are anybody's code.
+            contain(|| asker.send(zeros));
+        }
     }
 
     /// Whether it has nothing subscribed or left.
@@ -157,7 +170,7 @@ impl Pump {
     }
 
     /// What is to be left, and to be asked for, of servers that are not being asked.
-    fn next_works(&mut self) -> Vec<BoxFuture<'static, Lane>> {
+    fn next_works(&mut self) -> Vec<BoxFuture<'static, Done>> {
         let channels = self.channels.clone();
         let mut map = channels.map.lock();
         let mut works: Vec<_> = self.leave(&mut map).into_iter().collect();
@@ -182,17 +195,39 @@ impl Pump {
         self.backend.node(name).map_or_else(|_| String::new(), |node| node.address.clone())
     }
 
-    fn subscribe(&mut self, map: &mut Map, lane: Lane) -> Option<BoxFuture<'static, Lane>> {
+    fn subscribe(&mut self, map: &mut Map, lane: Lane) -> Option<BoxFuture<'static, Done>> {
         self.tries += 1;
         let names = map.take_missing(&lane, self.tries, |name| self.home(name));
         if names.is_empty() {
             return None;
         }
+        if matches!(lane, Lane::Again(_)) {
+            let asked = map.take_askers(names);
+            return (!asked.is_empty()).then(|| self.ask_again(lane, asked));
+        }
         self.busy.insert(lane.clone());
         Some(self.ask(lane, names))
     }
 
-    fn leave(&mut self, map: &mut Map) -> Option<BoxFuture<'static, Lane>> {
+    /// One at a time to each server, for all who ask what was heard.
+    fn ask_again(&mut self, lane: Lane, asked: Asked) -> BoxFuture<'static, Done> {
+        self.busy.insert(lane.clone());
+        let names: Vec<_> = asked.iter().map(|(name, _)| name.clone()).collect();
+        let (channels, subscribed) = (self.channels.clone(), self.backend.subscribe(texts(&names)));
+        let work = async move {
+            if matches!(AssertUnwindSafe(subscribed).catch_unwind().await, Ok(Ok(()))) {
+                tokio::time::sleep(DELIVERED_WITHIN).await;
+                return (lane, asked);
+            }
+            tokio::time::sleep(RETRY).await;
+            let mut map = channels.map.lock();
+            asked.into_iter().for_each(|(name, askers)| map.asks(&name, askers));
+            (lane, Vec::new())
+        };
+        work.boxed()
+    }
+
+    fn leave(&mut self, map: &mut Map) -> Option<BoxFuture<'static, Done>> {
         let idle = if self.busy.contains(&Lane::Leave) { Vec::new() } else { map.take_idle(Instant::now()) };
         if idle.is_empty() {
             return None;
@@ -204,13 +239,13 @@ impl Pump {
             // Work that panics is work that failed, and what fails is gone with its connection.
             let _ = AssertUnwindSafe(left).catch_unwind().await;
             channels.map.lock().leaving.clear();
-            Lane::Leave
+            (Lane::Leave, Vec::new())
         };
         Some(work.boxed())
     }
 
     /// Asks a server, which is not asked again for a moment if it fails.
-    fn ask(&self, lane: Lane, names: Vec<Arc<str>>) -> BoxFuture<'static, Lane> {
+    fn ask(&self, lane: Lane, names: Vec<Arc<str>>) -> BoxFuture<'static, Done> {
         let (channels, number, mut changes) = (self.channels.clone(), self.tries, self.backend.changes());
         let asked =
             ask(self.backend.clone(), names, matches!(lane, Lane::Apart(_)), move |names, result, is_refused| {
@@ -225,7 +260,7 @@ impl Pump {
                     Some(Ok(())) = OptionFuture::from(changes.as_mut().map(Changes::changed)) => {}
                 }
             }
-            lane
+            (lane, Vec::new())
         };
         work.boxed()
     }
@@ -234,7 +269,6 @@ impl Pump {
 #[cfg(all(test, feature = "embedded"))]
 mod tests {
     use std::sync::atomic::AtomicU64;
-    use std::time::Duration;
 
     use futures::future::join_all;
 
@@ -317,7 +351,7 @@ mod tests {
         let before = pump.next_works();
         pump.gap(None);
         for work in before {
-            pump.busy.remove(&work.await);
+            pump.done(work.await);
         }
         assert!(!subscription.is_confirmed());
         join_all(pump.next_works()).await;

@@ -13,11 +13,6 @@ use crate::engine::Engine;
 use crate::error::Passing;
 use crate::messages::channels::Subscription;
 
-/// How long a message that has come by its connection may still need to be counted in this process.
-const DELIVERED_WITHIN: Duration = Duration::from_millis(5);
-/// A subscription that can't be confirmed once more is asked again after this.
-const AGAIN: Duration = Duration::from_millis(250);
-
 /// Whether a lock, or permits, were acquired. Whoever throws that away would go on without: the compiler warns.
 ///
 /// ```
@@ -234,30 +229,12 @@ impl Listener {
         self.subscription.as_ref().map_or(0, Subscription::zeros)
     }
 
-    /// How often `0` was heard so far, all that was sent before this call among it: once that can be told.
-    pub(crate) async fn zeros(&self) -> u64 {
-        let Some(subscription) = &self.subscription else { return std::future::pending().await };
-        loop {
-            subscription.confirmed().await;
-            if self.has_all(subscription).await {
-                return subscription.zeros();
-            }
-            tokio::time::sleep(AGAIN).await;
+    /// The same, all that were sent before this call among them: once that can be told.
+    pub(crate) async fn zeros_by_now(&self) -> u64 {
+        match &self.subscription {
+            Some(subscription) => subscription.zeros_by_now().await,
+            None => std::future::pending().await,
         }
-    }
-
-    /// Whether all that was sent before was heard, and counted.
-    async fn has_all(&self, subscription: &Subscription) -> bool {
-        let (wire, limit) = (&self.engine.wire, self.engine.settings.command_timeout);
-        // Messages come by another connection than answers. The confirmation of a subscription comes by theirs, behind
-        // all that was sent before.
-        let barrier = wire.backend.subscribe(vec![self.channel.to_string()]);
-        if !matches!(tokio::time::timeout(limit, barrier).await, Ok(Ok(()))) {
-            return false;
-        }
-        tokio::time::sleep(DELIVERED_WITHIN).await;
-        subscription.passed_on().await;
-        subscription.is_confirmed()
     }
 
     /// Waits for a message.
