@@ -143,6 +143,15 @@ impl Fate {
         matches!(self, Self::NotSent(why) | Self::Doubtful(why) if why.starts_with(CLUSTER_DOWN))
     }
 
+    /// The same of a call that no other was beside: that its cluster is down was said of it, so it did not run.
+    #[cfg(feature = "redis")]
+    pub(super) fn said_of_it(self) -> Self {
+        match self {
+            Self::Doubtful(why) if why.starts_with(CLUSTER_DOWN) => Self::NotSent(why),
+            fate => fate,
+        }
+    }
+
     /// As a label of metrics.
     pub(crate) fn label(&self) -> &'static str {
         match self {

@@ -154,10 +154,9 @@ impl Turn<'_> {
         if matches!(outcome, Err(Fate::Doubtful(_))) && !is_down {
             return outcome;
         }
-        let was_alone = self.ends(outcome.is_ok());
-        match outcome {
-            Err(Fate::Doubtful(why)) if was_alone => Err(Fate::NotSent(why)),
-            outcome => outcome,
+        match self.ends(outcome.is_ok()) {
+            true => outcome.map_err(Fate::said_of_it),
+            false => outcome,
         }
     }
 
@@ -225,13 +224,12 @@ impl Lanes {
         let mut others = lane.client.reconnect_rx();
         let mut items = match outcome(order.send(&lane.client).await) {
             Ok(items) => items,
-            // It was alone there, so it was said of it.
-            Err(Fate::Doubtful(why)) if why.starts_with(CLUSTER_DOWN) => return Err(Fate::NotSent(why)),
             Err(fate) => {
                 if !matches!(fate, Fate::Doubtful(_)) {
                     self.put_back(lane);
                 }
-                return Err(fate);
+                // It was alone there.
+                return Err(fate.said_of_it());
             }
         };
         let is_granted = grants(&items);

@@ -34,6 +34,8 @@ pub(super) enum Lane {
 
 /// Whoever is told how often `0` was heard.
 pub(super) type Asker = oneshot::Sender<u64>;
+/// Those who ask, by channel.
+pub(super) type Asked = Vec<(Arc<str>, Vec<Asker>)>;
 
 /// What the users of one channel share.
 #[derive(Debug)]
@@ -288,7 +290,7 @@ impl Map {
     }
 
     /// Takes out who asks of these and has not left, as their servers are asked now.
-    pub(super) fn take_askers(&mut self, names: Vec<Arc<str>>) -> Vec<(Arc<str>, Vec<Asker>)> {
+    pub(super) fn take_askers(&mut self, names: Vec<Arc<str>>) -> Asked {
         let of = |name: Arc<str>| {
             let channel = self.all.get_mut(&name)?;
             let mut askers = std::mem::take(&mut channel.askers);
@@ -300,7 +302,7 @@ impl Map {
     }
 
     /// What they are told, as all was passed on that came before they asked. Who can't be told asks again.
-    pub(super) fn heard(&mut self, asked: Vec<(Arc<str>, Vec<Asker>)>) -> Vec<(Asker, u64)> {
+    pub(super) fn heard(&mut self, asked: Asked) -> Vec<(Asker, u64)> {
         let mut told = Vec::new();
         for (name, askers) in asked {
             match self.all.get_mut(&name) {

@@ -16,7 +16,7 @@ use crate::base::janitor::contain;
 use crate::events::{Event, Herald};
 use crate::messages::batch::{ask, texts};
 use crate::messages::channels::Channels;
-use crate::messages::ear::{Asker, Lane, Map, RETRY};
+use crate::messages::ear::{Asked, Lane, Map, RETRY};
 
 /// A subscription that nobody uses is left when this many messages came by it: whoever publishes them may stand aside
 /// for us.
@@ -26,8 +26,6 @@ const MOST_MESSAGES: usize = 64;
 /// How long a message that has come by its connection may still need to be counted in this process.
 const DELIVERED_WITHIN: Duration = Duration::from_millis(5);
 
-/// Who asks what was heard, by channel.
-type Asked = Vec<(Arc<str>, Vec<Asker>)>;
 /// What was worked on, and who is to be told of it.
 type Done = (Lane, Asked);
 
@@ -69,10 +67,7 @@ impl Pump {
         let mut works: FuturesUnordered<BoxFuture<'static, Done>> = FuturesUnordered::new();
         loop {
             // Some, whatever else there is to do: nothing of it may hold messages up for long.
-            for _ in 0..MOST_MESSAGES {
-                let Ok(signal) = self.signals.try_recv() else { break };
-                self.heed(signal);
-            }
+            self.pass_on(MOST_MESSAGES);
             while self.news.try_recv().is_ok() {}
             if self.channels.closing.load(Ordering::Acquire) {
                 return;
@@ -105,14 +100,19 @@ impl Pump {
         if asked.is_empty() {
             return;
         }
-        for _ in 0..self.signals.len() {
-            let Ok(signal) = self.signals.try_recv() else { break };
-            self.heed(signal);
-        }
+        self.pass_on(self.signals.len());
         let told = self.channels.map.lock().heard(asked);
         for (asker, zeros) in told {
             // Wakers are anybody's code.
             contain(|| asker.send(zeros));
+        }
+    }
+
+    /// What has come, so much of it at most.
+    fn pass_on(&mut self, most: usize) {
+        for _ in 0..most {
+            let Ok(signal) = self.signals.try_recv() else { break };
+            self.heed(signal);
         }
     }
 
