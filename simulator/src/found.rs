@@ -36,6 +36,9 @@ pub fn all() -> Vec<(&'static str, Plan)> {
         ),
         ("a head that was refused its lease after a pause was dropped as dead, though it had asked", silent_head()),
         ("a newcomer's first look took the message of who was in the middle of a look", taken_message()),
+        ("what was refused to undo a call was not tried again behind a try without an answer", undone_in_vain()),
+        ("copies that would enter a hold again counted in the owner's next one, as that was taken", late_entries()),
+        ("a renewal sent at the moment at which a lease was shortened counted for its whole length", shortened_now()),
     ]
 }
 
@@ -318,4 +321,62 @@ fn taken_message() -> Plan {
         fault(0, Fault::Slow { client: None, server: 0, there: 27, back: 41, lasts: 1_787 }),
     ];
     Plan { seed: 91_810_493, lease: 3_000, confirmed: None, steps }
+}
+
+fn undone_in_vain() -> Plan {
+    let taker = Turn { kind: Kind::PermitSemaphore, wait: 1, work: 0, ..TURN };
+    let steps = vec![
+        turn(0, Turn { wait: 0, ..taker }),
+        turn(0, Turn { task: 1, ..taker }),
+        turn(0, Turn { task: 2, ..taker }),
+        fault(0, Fault::Messages { client: 0, count: 4, late: Some(1_087) }),
+        fault(0, Fault::Weather { lasts: 1_511, lost: 0, unanswered: 0, again: 0, silent: 0, delay: 829 }),
+        fault(185, Fault::Deny { server: 0, command: "zrem", lasts: 836 }),
+    ];
+    Plan { seed: 95_157_868, lease: 300_000, confirmed: None, steps }
+}
+
+fn late_entries() -> Plan {
+    let (down, write) = (Turn { kind: Kind::Downgrade, work: 0, ..TURN }, Turn { kind: Kind::Write, work: 0, ..TURN });
+    let steps = vec![
+        turn(300, Turn { wait: 595, ..down }),
+        turn(200, Turn { task: 2, wait: 350, work: 281, entries: 3, ..write }),
+        turn(0, Turn { task: 2, wait: 1, ..down }),
+        turn(0, Turn { task: 2, wait: 702, ..write }),
+        turn(179, Turn { task: 1, kind: Kind::Read, wait: 0, work: 260, ..TURN }),
+        turn(0, Turn { wait: 192, work: 15, ..write }),
+        turn(183, Turn { task: 4, wait: 598, work: 14, ..down }),
+        turn(0, Turn { task: 1, wait: 496, work: 36, end: End::Extend(2_302), ..down }),
+        fault(700, Fault::Calls { client: 2, count: 4, fate: Fate::Cut(276) }),
+        fault(0, Fault::Calls { client: 2, count: 0, fate: Fate::Again(128) }),
+        fault(985, Fault::Weather { lasts: 5, lost: 0, unanswered: 50, again: 50, silent: 200, delay: 1 }),
+    ];
+    Plan { seed: 95_675_027, lease: 300_000, confirmed: None, steps }
+}
+
+fn shortened_now() -> Plan {
+    let value = Turn { name: 1, kind: Kind::Value, work: 0, ..TURN };
+    let fair = Turn { kind: Kind::FairMutex, work: 0, ..TURN };
+    let steps = vec![
+        turn(0, Turn { wait: 1, ..value }),
+        turn(384, Turn { wait: 811, ..fair }),
+        turn(0, Turn { wait: 224, work: 1, entries: 2, end: End::Extend(929), ..value }),
+        turn(182, Turn { task: 2, wait: 498, ..fair }),
+        turn(0, Turn { task: 2, wait: 673, ..value }),
+        turn(219, Turn { task: 3, wait: 1_085, work: 434, ..fair }),
+        turn(64, Turn { task: 4, wait: 0, work: 558, ..fair }),
+        turn(0, Turn { task: 4, wait: 787, ..value }),
+        turn(200, Turn { task: 1, wait: 0, work: 112, ..value }),
+        turn(0, Turn { task: 2, wait: 441, ..fair }),
+        turn(0, Turn { task: 6, wait: 1, entries: 3, ..value }),
+        turn(629, Turn { task: 6, wait: 976, ..fair }),
+        turn(200, Turn { task: 7, wait: 46, ..fair }),
+        turn(0, Turn { task: 7, wait: 482, patience: Some(394), ..fair }),
+        turn(0, Turn { task: 7, wait: 120, work: 474, ..value }),
+        turn(0, Turn { task: 3, wait: 3_436, ..fair }),
+        fault(0, Fault::Pause { client: 2, lasts: 0 }),
+        fault(300, Fault::Weather { lasts: 1_892, lost: 0, unanswered: 0, again: 0, silent: 706, delay: 69 }),
+        fault(1_646, Fault::Pause { client: 0, lasts: 2_532 }),
+    ];
+    Plan { seed: 95_424_060, lease: 3_000, confirmed: None, steps }
 }

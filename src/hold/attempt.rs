@@ -66,6 +66,10 @@ impl Wish {
             return Ok((gate, Some(ticket)));
         }
         wait_out(&mut gate).await;
+        if self.entry.count() == 0 {
+            gate.entries.pass().await;
+            gate.entries = Doubt::default();
+        }
         // Behind that: the owner may give its read hold back while this waits.
         let is_upgrade = self.is_upgrade().await;
         Ok((self.check(gate, is_upgrade)?, None))
@@ -248,7 +252,7 @@ impl Wish {
     ) -> Attempted {
         self.outlive(sent);
         // A copy without an answer may add a count whatever comes of this: the owner's next release has to know.
-        gate.acquire.merge(&doubt);
+        gate.owe_acquire(&doubt, self.entry.count() > 0);
         let settled = settle(&self.engine, self.kind, &self.entry, &mut gate, mark, &self.engine.brief()).await;
         let is_open = is_to_be_tried_again(&settled);
         let given_back = !is_open && doubt.is_empty() && gate.release.is_empty();
@@ -270,7 +274,7 @@ impl Wish {
 
     fn read(&self, mark: &Arc<str>, mut gate: Gate, called: Called) -> Attempted {
         let doubt = called.doubt;
-        gate.acquire.merge(&doubt);
+        gate.owe_acquire(&doubt, self.entry.count() > 0);
         match called.result {
             Ok(answer) => {
                 (self.learn)(self, &answer);

@@ -329,6 +329,9 @@ pub(crate) type Gate = OwnedMutexGuard<Debts>;
 pub(crate) struct Debts {
     /// Copies that would take the lock: looked after once more when it is given back.
     pub(crate) acquire: Doubt,
+    /// Those of them that would enter again what is held: who takes it anew waits for them, as they would count in that
+    /// hold too.
+    pub(crate) entries: Doubt,
     /// Copies that would give it back, or set its lease: the next acquire or change of the lease waits for them.
     pub(crate) release: Doubt,
     /// A give-back was not answered: the server may have more than this owner holds.
@@ -345,6 +348,19 @@ impl Debts {
     /// an earlier give-back was not answered. Then only what is left counts, not what was there.
     pub(crate) fn may_have_more(&self) -> bool {
         !self.acquire.is_empty() || self.unanswered
+    }
+
+    /// Copies of an acquire that would enter again (`is_held`), or take what is free.
+    pub(crate) fn owe_acquire(&mut self, doubt: &Doubt, is_held: bool) {
+        self.acquire.merge(doubt);
+        if is_held {
+            self.entries.merge(doubt);
+        }
+    }
+
+    /// Whether none can run any more that would end, or enter, a hold that is taken now.
+    pub(crate) fn can_take(&self) -> bool {
+        self.release.is_past() && self.entries.is_past()
     }
 
     /// Whether none can run any more.
@@ -542,6 +558,27 @@ mod tests {
             assert_eq!((debts.is_settled(), debts.is_past()), (is_settled, is_past), "{debts:?}");
             assert_eq!(debts.may_have_more(), more, "{debts:?}");
         }
+    }
+
+    /// A copy that would enter a hold again comes behind that hold's end, and would count in the owner's next one: that
+    /// is not taken before none can come, not by a hand-over either. One that enters again need not wait.
+    #[cfg(feature = "embedded")]
+    #[tokio::test(start_paused = true)]
+    async fn what_would_enter_again_is_waited_for_by_who_takes_anew() {
+        let locks = crate::EmbeddedServer::new().connect();
+        let lock = locks.lock("entered").owned_by(&"owner".parse().unwrap());
+        lock.lock().await.unwrap();
+        let entry = lock.line().unwrap().entry(&lock.field());
+        entry.gate.lock().await.owe_acquire(&locks.engine().wire.doubt("entered"), true);
+        let began = tokio::time::Instant::now();
+        lock.lock().await.unwrap();
+        lock.unlock().await.unwrap();
+        lock.unlock().await.unwrap();
+        assert!(began.elapsed() < std::time::Duration::from_millis(100) && !entry.gate.lock().await.can_take());
+        lock.lock().await.unwrap();
+        assert!(began.elapsed() > std::time::Duration::from_secs(1) && entry.gate.lock().await.can_take());
+        entry.gate.lock().await.owe_acquire(&locks.engine().wire.doubt("entered"), false);
+        assert!(entry.gate.lock().await.can_take(), "what takes it is found there by the next");
     }
 
     /// The token of a hold is known to its line, and asked for once.

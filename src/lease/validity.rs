@@ -80,8 +80,8 @@ struct Validity {
     /// The lease is being set to this, exactly: copies of that may run until then, and shorten what was confirmed
     /// meanwhile.
     change: Option<(Duration, Moment)>,
-    /// When the last change was over: what was sent before says nothing of what is left.
-    changed: Moment,
+    /// When the last change was over, if there was one: what was not sent later says nothing of what is left.
+    changed: Option<Moment>,
     uncertain: bool,
     lost: Option<LostReason>,
     /// The shares that are to be renewed, until they are given back, oldest first. (Mostly one: a map would take 400
@@ -175,7 +175,7 @@ impl Leased {
             validity: Mutex::new(Validity {
                 until: sent.after(lease.duration() - margin(lease.duration())),
                 change: None,
-                changed: sent,
+                changed: None,
                 uncertain: false,
                 lost: None,
                 renewals: lease.renewal(sent).map(|renewal| (id, renewal)).into_iter().collect(),
@@ -323,7 +323,7 @@ impl Leased {
         if let Some(sent) = sent.filter(|_| validity.lost(now).is_none()) {
             validity.until = sent.after(lease - margin(lease));
         }
-        validity.changed = now;
+        validity.changed = Some(now);
         validity.change = doubt.map(|until| (lease, until));
         drop(validity);
         self.ring();
@@ -515,7 +515,7 @@ impl Validity {
             return false;
         }
         self.uncertain = false;
-        if sent < self.changed {
+        if self.changed.is_some_and(|changed| sent <= changed) {
             return true;
         }
         if self.change.as_ref().is_some_and(|(_, until)| *until < sent) {
@@ -604,6 +604,19 @@ mod tests {
         hold.end_change(None, BEGAN, Some(last));
         hold.renewed(last, LEASE, last);
         assert_eq!(hold.valid_until(), last.after(short - margin(short)));
+        hold.renewed(behind, LEASE, behind);
+        assert_eq!(hold.valid_until(), behind.after(LEASE - margin(LEASE)));
+    }
+
+    /// By the clock a renewal may have been sent at the very moment at which the change ended, and have come before it.
+    #[test]
+    fn what_was_not_sent_behind_a_change_says_nothing_of_it() {
+        let (hold, short) = (leased("mark", BEGAN, watched(LEASE)), LEASE / 10);
+        let [ended, behind] = [1, 2].map(|ms| BEGAN.after(Duration::from_millis(ms)));
+        hold.begin_change(BEGAN, short);
+        hold.end_change(Some(BEGAN), ended, None);
+        hold.renewed(ended, LEASE, ended);
+        assert_eq!(hold.valid_until(), BEGAN.after(short - margin(short)));
         hold.renewed(behind, LEASE, behind);
         assert_eq!(hold.valid_until(), behind.after(LEASE - margin(LEASE)));
     }

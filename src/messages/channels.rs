@@ -121,16 +121,12 @@ impl Subscription {
         self.is_confirmed()
     }
 
-    /// How many messages `0` came, all that were sent before this call among them: once that can be told.
-    pub(crate) async fn zeros_by_now(&self) -> u64 {
+    /// Asks how many messages `0` came, all that were sent before this call among them: told once that can be.
+    pub(crate) fn ask_zeros(&self) -> oneshot::Receiver<u64> {
         let (told, heard) = oneshot::channel();
         self.channels.map.lock().asks(&self.name, [told]);
         let _ = self.channels.news.send(());
-        match heard.await {
-            Ok(zeros) => zeros,
-            // The pump has ended.
-            Err(_) => std::future::pending().await,
-        }
+        heard
     }
 
     /// How many messages `0` came while anybody used the channel.

@@ -5,6 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::OptionFuture;
+use tokio::sync::oneshot;
+
 use crate::backend::Script;
 use crate::base::keys::Key::{Channel, Ended, Lock as Count};
 use crate::base::keys::Keys;
@@ -196,7 +199,7 @@ impl Latch {
         let (engine, latch) = (&self.session.engine, self.local.clone()?);
         let listener = Listener::new(engine, latch.ledger.keys.channel.clone());
         let ledger = latch.ledger.clone();
-        let mut wait = LatchWait { latch, waiter: None, listener, patience: engine.patience() };
+        let mut wait = LatchWait { latch, waiter: None, listener, asked: None, patience: engine.patience() };
         let ended = within(&ledger, request, &mut wait, |wait| &wait.listener).await?;
         Ok(ended.unwrap_or(WaitOutcome::TimedOut))
     }
@@ -208,6 +211,8 @@ struct LatchWait {
     /// Once it has found a latch to wait for.
     waiter: Option<Arc<Waiter<Arc<Known>, WaitOutcome>>>,
     listener: Listener,
+    /// Who tells what was heard before it waited, from its first turn on, however many turns that takes.
+    asked: Option<oneshot::Receiver<u64>>,
     patience: Patience,
 }
 
@@ -226,11 +231,16 @@ impl Contest for LatchWait {
 
     async fn turn(&mut self, pause: Option<Duration>) -> Result<Option<WaitOutcome>, SyncError> {
         let Some(waiter) = &mut self.waiter else { return Ok(None) };
-        let (known, listener) = (waiter.wish.clone(), &self.listener);
+        let (known, listener, asked) = (waiter.wish.clone(), &self.listener, &mut self.asked);
         // Beside the wait: a subscription that does not come keeps nobody from looking.
         let learn = async {
             if known.zeros.load(Ordering::Acquire) == u64::MAX {
-                known.zeros.store(listener.zeros_by_now().await, Ordering::Release);
+                *asked = asked.take().or_else(|| listener.ask_zeros());
+                if let Some(zeros) = OptionFuture::from(asked.as_mut()).await.and_then(Result::ok) {
+                    known.zeros.store(zeros, Ordering::Release);
+                }
+                // It was told; or nobody is left to tell it, and the next turn asks again.
+                *asked = None;
             }
             std::future::pending().await
         };

@@ -144,8 +144,8 @@ impl Ledger {
         (result, in_doubt)
     }
 
-    /// Undoes a call in doubt, which this client owes from now on. Where that is not allowed now, it is tried again, as
-    /// long as the receipt lives.
+    /// Undoes a call in doubt, which this client owes from now on. Where that is not allowed now, it is tried again as
+    /// long as the receipt lives, also behind a try without an answer.
     fn undo(self: Arc<Self>, cancel: OnceCall, receipt: [String; 3]) -> impl Future<Output = bool> + Send + 'static {
         let owing = self.engine.owed.note(&self.keys.name);
         let over = self.engine.now().after(self.engine.settings.outage_limit);
@@ -159,7 +159,8 @@ impl Ledger {
                 let last = Mutex::new(undone);
                 let again = || async {
                     let undone = self.try_undo(&cancel, &receipt, self.engine.brief()).await;
-                    let is_over = !is_forbidden(&undone);
+                    let is_answered = !undone.as_ref().is_err_and(SyncError::is_unreachable);
+                    let is_over = is_answered && !is_forbidden(&undone);
                     *last.lock() = undone;
                     is_over
                 };

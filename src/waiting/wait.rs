@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::FutureExt;
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::base::clock::Moment;
@@ -229,12 +230,9 @@ impl Listener {
         self.subscription.as_ref().map_or(0, Subscription::zeros)
     }
 
-    /// The same, all that were sent before this call among them: once that can be told.
-    pub(crate) async fn zeros_by_now(&self) -> u64 {
-        match &self.subscription {
-            Some(subscription) => subscription.zeros_by_now().await,
-            None => std::future::pending().await,
-        }
+    /// Asks for the same, all that were sent before this call among them: told once that can be.
+    pub(crate) fn ask_zeros(&self) -> Option<oneshot::Receiver<u64>> {
+        self.subscription.as_ref().map(Subscription::ask_zeros)
     }
 
     /// Waits for a message.
