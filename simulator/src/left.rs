@@ -39,7 +39,9 @@ impl Left<'_> {
         let is_denied = world.plan.faults().any(|(_, fault)| matches!(fault, Fault::Deny { .. }));
         let has_readers =
             is_denied && world.plan.kinds().iter().any(|(_, kind)| matches!(kind, Kind::Read | Kind::Downgrade));
-        let is_left = |key: &str| is_lock(key) && !has_readers && !self.is_of_the_dead(key);
+        let outlasts = |fault: &Fault| matches!(fault, Fault::Stop { .. } | Fault::Suspend { .. });
+        let may_die = world.plan.faults().any(|(_, fault)| outlasts(fault));
+        let is_left = |key: &str| is_lock(key) && !has_readers && !(may_die && self.is_of_the_dead(key));
         self.look("a lock is left", |key, ttl| is_left(key) || (ttl == -1 && !stays(key)));
         self.counts();
         self.permits();
@@ -89,14 +91,14 @@ impl Left<'_> {
     /// Read holds alone, whose own leases are over: those that nobody could give back in time. The key lives on for a
     /// longer one that others gave back.
     fn is_of_the_dead(&self, key: &str) -> bool {
-        let has_own = |(_, turn): (u64, &Turn)| turn.kind == Kind::Read && turn.lease.is_some();
-        self.0.plan.turns().any(has_own)
-            && self.0.servers.iter().all(|server| {
-                let is_gone = matches!((**server).command(&["EXISTS", key]), Ok(Value::Int(0)));
-                let mode = (**server).command(&["HGET", key, "mode"]);
-                let holds = texts((**server).command(&["KEYS", &format!("{{{key}}}:*:rwlock_timeout:*")]));
-                is_gone || holds.is_empty() && matches!(mode, Ok(Value::Bulk(mode)) if *mode == *b"read")
-            })
+        let is_own = |turn: &Turn| name_of((turn.name, 0)) == key && turn.kind == Kind::Read && turn.lease.is_some();
+        let ask = |words: &[&str]| (*self.0.servers[0]).command(words);
+        let is_read = matches!(ask(&["HGET", key, "mode"]), Ok(Value::Bulk(mode)) if *mode == *b"read");
+        let is_writers = |field: &String| field.ends_with(":write") || field == "write_end";
+        is_read
+            && self.0.plan.turns().any(|(_, turn)| is_own(turn))
+            && !texts(ask(&["HKEYS", key])).iter().any(is_writers)
+            && texts(ask(&["KEYS", &format!("{{{key}}}:*:rwlock_timeout:*")])).is_empty()
     }
 
     /// A semaphore or a latch.

@@ -69,7 +69,7 @@ pub(crate) async fn take(wishes: Vec<Wish>) -> Result<Taken, LockError> {
 fn free_entry(wish: &Wish) -> Option<Gate> {
     let entry = &wish.entry;
     let gate = entry.gate.clone().try_lock_owned().ok()?;
-    let owes = !gate.release.is_empty() || gate.may_have_more();
+    let owes = !gate.is_clear() || gate.may_have_more();
     let is_idle = entry.line.turns.lock().is_idle(wish.engine.now());
     let is_new = entry.count() == 0 && !entry.outer_lost.load(Ordering::Acquire);
     (!owes && is_idle && is_new && wish.confirm.is_none()).then_some(gate)

@@ -35,7 +35,7 @@ pub(crate) fn admit_readers(first: &Wish, script: &'static Script) {
 fn free_entry(place: &Place) -> Option<Gate> {
     let entry = &place.wish.entry;
     let gate = entry.gate.clone().try_lock_owned().ok()?;
-    (gate.release.is_empty() && !gate.unanswered && entry.count() == 0 && !place.is_gone()).then_some(gate)
+    (gate.is_clear() && entry.count() == 0 && !place.is_gone()).then_some(gate)
 }
 
 /// Sends one copy. Whoever is not let in by its answer is where it was: the head of the line asks for itself, and finds

@@ -66,10 +66,7 @@ impl Wish {
             return Ok((gate, Some(ticket)));
         }
         wait_out(&mut gate).await;
-        if self.entry.count() == 0 {
-            gate.entries.pass().await;
-            gate.entries = Doubt::default();
-        }
+        gate.pass_entries(self.entry.count()).await;
         // Behind that: the owner may give its read hold back while this waits.
         let is_upgrade = self.is_upgrade().await;
         Ok((self.check(gate, is_upgrade)?, None))
@@ -168,7 +165,9 @@ impl Wish {
     /// what is found there would be taken for what this attempt did.
     async fn clear(&self, gate: &mut Gate, patience: &Patience) -> Result<(), LockError> {
         let settled = settle(&self.engine, self.kind, &self.entry, gate, &self.entry.field, patience).await;
+        gate.unanswered |= settled.is_err();
         if let Status::Refused(why) = settled.map_err(|fault| self.failed(fault))?.status {
+            gate.unanswered = true;
             return Err(QueryError::Refused { name: self.name(), why }.into());
         }
         wait_out(gate).await;
@@ -201,7 +200,8 @@ impl Wish {
         }
         let others_wait = waiter.as_ref().is_some_and(|waiter| self.entry.line.turns.lock().has_others(waiter));
         let (keys, mark) = (&self.entry.line.keys, self.mark(others_wait && self.entry.hold().is_none()));
-        let (lease, count) = (millis(self.lease.duration()).to_string(), count_text(self.entry.count()));
+        let from = self.entry.count();
+        let (lease, count) = (millis(self.lease.duration()).to_string(), count_text(from));
         let asks = (self.kind.asks)(self.sibling.as_ref().map(|sibling| &*sibling.field), waiter.is_some());
         let fence = self.kind.fenced.then(|| self.entry.fence());
         let marker = self.vote.map(|_| self.engine.wire.backend.marker(BOOT, &keys.lock));
@@ -212,7 +212,7 @@ impl Wish {
         let script = self.vote.unwrap_or(self.kind.acquire);
         // Nothing moves the validity of a hold by less than confirms its others.
         let confirm = self.confirm.max(self.entry.hold().and_then(|hold| hold.leased.confirm()));
-        let (keys, takes) = (keys.of(script.keys), self.entry.count() == 0);
+        let (keys, takes) = (keys.of(script.keys), from == 0);
         let query = Query { script, keys: &keys, args: &args, confirm, takes };
         if query.confirm.is_some() {
             let checked = check(&*self.engine.wire.backend, query.key(), query.confirm).boxed();
@@ -233,6 +233,8 @@ impl Wish {
             called.doubt.merge(&doubt);
         }
         ScopeGuard::into_inner(unheard);
+        // A copy without an answer may add a count whatever comes of this: the owner's next calls have to know.
+        gate.owe_acquire(&called.doubt, from);
         match &called.result {
             Ok(Answer { status: Status::NotConfirmed(short), sent, .. }) => {
                 let (short, sent) = (*short, *sent);
@@ -251,8 +253,6 @@ impl Wish {
         (short, sent): (Short, Moment),
     ) -> Attempted {
         self.outlive(sent);
-        // A copy without an answer may add a count whatever comes of this: the owner's next release has to know.
-        gate.owe_acquire(&doubt, self.entry.count() > 0);
         let settled = settle(&self.engine, self.kind, &self.entry, &mut gate, mark, &self.engine.brief()).await;
         let is_open = is_to_be_tried_again(&settled);
         let given_back = !is_open && doubt.is_empty() && gate.release.is_empty();
@@ -274,7 +274,6 @@ impl Wish {
 
     fn read(&self, mark: &Arc<str>, mut gate: Gate, called: Called) -> Attempted {
         let doubt = called.doubt;
-        gate.owe_acquire(&doubt, self.entry.count() > 0);
         match called.result {
             Ok(answer) => {
                 (self.learn)(self, &answer);
@@ -436,5 +435,33 @@ mod tests {
         let life = &locks.engine().life;
         slots.iter().zip(["one", "other"]).for_each(|(slot, run)| life.met(*slot, run));
         assert_eq!(slots.map(|slot| life.id(slot)), ["one", "other"].map(|run| Some(run.to_owned())));
+    }
+
+    /// A copy that would enter a hold again comes when less is held, and would count on top of that: an acquire from
+    /// there waits until none can come, and what they did goes first. A hand-over is not tried before.
+    #[tokio::test(start_paused = true)]
+    async fn what_would_enter_again_is_waited_for_by_who_has_less() {
+        let server = EmbeddedServer::new();
+        let locks = server.connect();
+        let lock = locks.lock("entered").owned_by(&"owner".parse().unwrap());
+        let entry = lock.line().unwrap().entry(&lock.field());
+        for from in [0, 1, 2] {
+            let held = u32::saturating_sub(from, 1);
+            for _ in 0..held {
+                lock.lock().await.unwrap();
+            }
+            let began = tokio::time::Instant::now();
+            entry.gate.lock().await.owe_acquire(&locks.engine().wire.doubt("entered"), from);
+            server.command(&["HSET", "entered", &entry.field, &(from + 1).to_string()]).unwrap();
+            server.command(&["PEXPIRE", "entered", "30000"]).unwrap();
+            assert_eq!(entry.gate.lock().await.is_clear(), from == 0);
+            lock.lock().await.unwrap();
+            assert_eq!(began.elapsed().as_secs() > 0, from > 0, "what takes it is found there at once");
+            let count = Ok(crate::Reply::Text((held + 1).to_string()));
+            assert_eq!(server.command(&["HGET", "entered", &entry.field]), count);
+            for _ in 0..=held {
+                lock.unlock().await.unwrap();
+            }
+        }
     }
 }

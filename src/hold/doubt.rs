@@ -113,7 +113,7 @@ pub(crate) fn sweep(
             let gate = rest.entry.gate.clone().lock_owned().await;
             rest.clear(&engine, gate, over).await;
             let mut gate = rest.entry.gate.lock().await;
-            gate.acquire.forget(&doubt);
+            gate.forget_acquire(&doubt);
         }
         drop(owing);
     }

@@ -329,9 +329,9 @@ pub(crate) type Gate = OwnedMutexGuard<Debts>;
 pub(crate) struct Debts {
     /// Copies that would take the lock: looked after once more when it is given back.
     pub(crate) acquire: Doubt,
-    /// Those of them that would enter again what is held: who takes it anew waits for them, as they would count in that
-    /// hold too.
-    pub(crate) entries: Doubt,
+    /// Those of them that would enter again what is held, and the highest count that one would lead from: at a lower
+    /// one the next acquire waits for them, as they would count on top of it.
+    pub(crate) entries: (Doubt, u32),
     /// Copies that would give it back, or set its lease: the next acquire or change of the lease waits for them.
     pub(crate) release: Doubt,
     /// A give-back was not answered: the server may have more than this owner holds.
@@ -350,17 +350,33 @@ impl Debts {
         !self.acquire.is_empty() || self.unanswered
     }
 
-    /// Copies of an acquire that would enter again (`is_held`), or take what is free.
-    pub(crate) fn owe_acquire(&mut self, doubt: &Doubt, is_held: bool) {
+    /// Copies of an acquire that would lead from this count.
+    pub(crate) fn owe_acquire(&mut self, doubt: &Doubt, from: u32) {
         self.acquire.merge(doubt);
-        if is_held {
-            self.entries.merge(doubt);
+        if from > 0 && !doubt.is_empty() {
+            self.entries.0.merge(doubt);
+            self.entries.1 = self.entries.1.max(from);
         }
     }
 
-    /// Whether none can run any more that would end, or enter, a hold that is taken now.
-    pub(crate) fn can_take(&self) -> bool {
-        self.release.is_past() && self.entries.is_past()
+    /// Behind those that would count on top of this count. What they have done goes before an acquire asks.
+    pub(crate) async fn pass_entries(&mut self, count: u32) {
+        if count < self.entries.1 {
+            self.entries.0.pass().await;
+            (self.entries, self.unanswered) = (Default::default(), true);
+        }
+    }
+
+    /// None of these can run any more, and the server's count was asked to be what the registry says.
+    pub(crate) fn forget_acquire(&mut self, doubt: &Doubt) {
+        self.acquire.forget(doubt);
+        self.entries.0.forget(doubt);
+        self.entries.1 *= u32::from(!self.entries.0.is_empty());
+    }
+
+    /// Whether none is in doubt that would end, or enter, a hold that is taken now, and nothing is to be settled first.
+    pub(crate) fn is_clear(&self) -> bool {
+        self.release.is_empty() && self.entries.0.is_empty() && !self.unanswered
     }
 
     /// Whether none can run any more.
@@ -437,9 +453,8 @@ pub(crate) fn count_text(count: u32) -> Cow<'static, str> {
 
 impl Entry {
     pub(crate) fn new(line: Arc<Line>, field: Arc<str>) -> Self {
-        let (gate, counts, waiting, outer_lost) =
-            (Arc::default(), Mutex::default(), Mutex::default(), AtomicBool::new(false));
-        Self { line, field, gate, counts, waiting, outer_lost, elected: OnceLock::new() }
+        let (gate, counts, waiting, outer_lost, elected) = Default::default();
+        Self { line, field, gate, counts, waiting, outer_lost, elected }
     }
 
     pub(crate) fn count(&self) -> u32 {
@@ -558,27 +573,6 @@ mod tests {
             assert_eq!((debts.is_settled(), debts.is_past()), (is_settled, is_past), "{debts:?}");
             assert_eq!(debts.may_have_more(), more, "{debts:?}");
         }
-    }
-
-    /// A copy that would enter a hold again comes behind that hold's end, and would count in the owner's next one: that
-    /// is not taken before none can come, not by a hand-over either. One that enters again need not wait.
-    #[cfg(feature = "embedded")]
-    #[tokio::test(start_paused = true)]
-    async fn what_would_enter_again_is_waited_for_by_who_takes_anew() {
-        let locks = crate::EmbeddedServer::new().connect();
-        let lock = locks.lock("entered").owned_by(&"owner".parse().unwrap());
-        lock.lock().await.unwrap();
-        let entry = lock.line().unwrap().entry(&lock.field());
-        entry.gate.lock().await.owe_acquire(&locks.engine().wire.doubt("entered"), true);
-        let began = tokio::time::Instant::now();
-        lock.lock().await.unwrap();
-        lock.unlock().await.unwrap();
-        lock.unlock().await.unwrap();
-        assert!(began.elapsed() < std::time::Duration::from_millis(100) && !entry.gate.lock().await.can_take());
-        lock.lock().await.unwrap();
-        assert!(began.elapsed() > std::time::Duration::from_secs(1) && entry.gate.lock().await.can_take());
-        entry.gate.lock().await.owe_acquire(&locks.engine().wire.doubt("entered"), false);
-        assert!(entry.gate.lock().await.can_take(), "what takes it is found there by the next");
     }
 
     /// The token of a hold is known to its line, and asked for once.

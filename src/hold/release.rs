@@ -178,7 +178,7 @@ impl Release {
         };
         self.heir = Some(heir.clone());
         let heir_gate = heir.wish.entry.gate.clone().try_lock_owned().ok();
-        let heir_gate = heir_gate.filter(|gate| gate.can_take() && !gate.unanswered);
+        let heir_gate = heir_gate.filter(|gate| gate.release.is_past() && gate.entries.0.is_past() && !gate.unanswered);
         let Some((script, heir_gate)) = heir.wish.kind.hand_over.zip(heir_gate) else {
             // The waiter is busy with an attempt of its own, or copies of its last release may still end a new hold.
             self.disinherit();

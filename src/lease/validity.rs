@@ -254,7 +254,7 @@ impl Leased {
             validity.renewals.push((share, renewal));
             validity.lease = renewal.0;
         }
-        validity.confirm(sent, lease.duration(), now);
+        validity.confirm(sent, lease.duration(), now, true);
         share
     }
 
@@ -288,7 +288,7 @@ impl Leased {
     /// The server confirmed a lease that was sent at `sent`. Never revives a hold that was lost meanwhile.
     pub(crate) fn renewed(&self, sent: Moment, lease: Duration, now: Moment) {
         let mut validity = self.validity.lock();
-        if !validity.confirm(sent, lease, now) {
+        if !validity.confirm(sent, lease, now, false) {
             return;
         }
         drop(validity);
@@ -509,13 +509,14 @@ impl Validity {
         self.lost
     }
 
-    /// The server has given it this lease, or more, by a call that was sent at `sent`. `false`: it was lost before.
-    fn confirm(&mut self, sent: Moment, lease: Duration, now: Moment) -> bool {
+    /// The server has given it this lease, or more, by a call that was sent at `sent`, alone or maybe beside a change.
+    /// `false`: it was lost before.
+    fn confirm(&mut self, sent: Moment, lease: Duration, now: Moment, is_alone: bool) -> bool {
         if self.lost(now).is_some() {
             return false;
         }
         self.uncertain = false;
-        if self.changed.is_some_and(|changed| sent <= changed) {
+        if !is_alone && self.changed.is_some_and(|changed| sent <= changed) {
             return true;
         }
         if self.change.as_ref().is_some_and(|(_, until)| *until < sent) {

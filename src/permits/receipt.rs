@@ -46,6 +46,18 @@ pub(crate) fn is_forbidden<T>(result: &Result<T, SyncError>) -> bool {
     matches!(result, Err(SyncError::Query(QueryError::Refused { why: Refused::NoPermission(_), .. })))
 }
 
+/// Whether it may be done yet: it was not answered, also by a client that is closing, or not allowed now.
+fn is_open<T>(result: &Result<T, SyncError>) -> bool {
+    use Refused::{NoPermission, NotAuthenticated, ReadOnly};
+    match result {
+        Err(SyncError::Query(QueryError::Refused { why, .. })) => {
+            matches!(why, ReadOnly | NotAuthenticated(_) | NoPermission(_))
+        }
+        Err(SyncError::Query(error)) => matches!(error, QueryError::Unreachable { .. } | QueryError::Closed),
+        _ => false,
+    }
+}
+
 /// One semaphore or latch, as this client calls it.
 pub(crate) struct Ledger {
     pub(crate) engine: Arc<Engine>,
@@ -151,7 +163,7 @@ impl Ledger {
         let over = self.engine.now().after(self.engine.settings.outage_limit);
         async move {
             let undone = self.try_undo(&cancel, &receipt, self.engine.patience().until(over)).await;
-            if !is_forbidden(&undone) {
+            if !is_open(&undone) {
                 return self.is_undone(undone);
             }
             let engine = self.engine.clone();
@@ -159,8 +171,7 @@ impl Ledger {
                 let last = Mutex::new(undone);
                 let again = || async {
                     let undone = self.try_undo(&cancel, &receipt, self.engine.brief()).await;
-                    let is_answered = !undone.as_ref().is_err_and(SyncError::is_unreachable);
-                    let is_over = is_answered && !is_forbidden(&undone);
+                    let is_over = !is_open(&undone);
                     *last.lock() = undone;
                     is_over
                 };
