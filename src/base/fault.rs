@@ -43,6 +43,13 @@ pub enum Refused {
     Other(String),
 }
 
+impl Refused {
+    /// Whoever may not now, or not there, may later.
+    pub(crate) fn may_end(&self) -> bool {
+        matches!(self, Self::ReadOnly | Self::NotAuthenticated(_) | Self::NoPermission(_))
+    }
+}
+
 /// Why a call has no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Fault {

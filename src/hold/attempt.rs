@@ -165,11 +165,12 @@ impl Wish {
     /// what is found there would be taken for what this attempt did.
     async fn clear(&self, gate: &mut Gate, patience: &Patience) -> Result<(), LockError> {
         let settled = settle(&self.engine, self.kind, &self.entry, gate, &self.entry.field, patience).await;
-        gate.unanswered |= settled.is_err();
-        if let Status::Refused(why) = settled.map_err(|fault| self.failed(fault))?.status {
-            gate.unanswered = true;
-            return Err(QueryError::Refused { name: self.name(), why }.into());
-        }
+        let cleared = match settled {
+            Ok(Answer { status: Status::Refused(why), .. }) => Err(Fault::Refused(why)),
+            settled => settled,
+        };
+        gate.unanswered |= cleared.is_err();
+        cleared.map_err(|fault| self.failed(fault))?;
         wait_out(gate).await;
         Ok(())
     }

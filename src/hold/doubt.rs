@@ -11,7 +11,6 @@ use parking_lot::Mutex;
 
 use crate::base::clock::{millis, Moment};
 use crate::base::config::SHORTEST_LEASE;
-use crate::base::fault::Refused;
 use crate::base::janitor::say;
 use crate::engine::Engine;
 use crate::error::LostReason;
@@ -265,13 +264,10 @@ fn leave_later(
     }
 }
 
-/// Whoever may not now, or not there, may later.
+/// It was not answered, or is not allowed now.
 pub(crate) fn is_to_be_tried_again(settled: &Result<Answer, Fault>) -> bool {
-    use Refused::{NoPermission, NotAuthenticated, ReadOnly};
     match settled {
-        Ok(Answer { status: Status::Refused(why), .. }) | Err(Fault::Refused(why)) => {
-            matches!(why, ReadOnly | NotAuthenticated(_) | NoPermission(_))
-        }
+        Ok(Answer { status: Status::Refused(why), .. }) | Err(Fault::Refused(why)) => why.may_end(),
         settled => matches!(settled, Err(Fault::Unreachable(_))),
     }
 }

@@ -48,11 +48,8 @@ pub(crate) fn is_forbidden<T>(result: &Result<T, SyncError>) -> bool {
 
 /// Whether it may be done yet: it was not answered, also by a client that is closing, or not allowed now.
 fn is_open<T>(result: &Result<T, SyncError>) -> bool {
-    use Refused::{NoPermission, NotAuthenticated, ReadOnly};
     match result {
-        Err(SyncError::Query(QueryError::Refused { why, .. })) => {
-            matches!(why, ReadOnly | NotAuthenticated(_) | NoPermission(_))
-        }
+        Err(SyncError::Query(QueryError::Refused { why, .. })) => why.may_end(),
         Err(SyncError::Query(error)) => matches!(error, QueryError::Unreachable { .. } | QueryError::Closed),
         _ => false,
     }
