@@ -67,6 +67,12 @@ async fn what_makes_a_client_of_fred_unsafe_is_refused_by_name() {
         refused.to_string(),
         "ConnectionConfig::max_command_attempts is 3, must be 1: fred would send a call again that may have run"
     );
+    let told_to_all =
+        lending(&url).with_connection_config(|connection| connection.reconnect_on_auth_error = true).build().unwrap();
+    assert_matches!(
+        Locks::builder().over_fred(&told_to_all).await,
+        Err(ConnectError::Setting { setting: "ConnectionConfig::reconnect_on_auth_error", .. })
+    );
     let config = Config::from_url(&url).unwrap();
     let connection = fred::types::config::ConnectionConfig { max_command_attempts: 1, ..Default::default() };
     let fragile = Client::new(config, None, Some(connection), None);

@@ -143,11 +143,17 @@ impl Fate {
         matches!(self, Self::NotSent(why) | Self::Doubtful(why) if why.starts_with(CLUSTER_DOWN))
     }
 
-    /// The same of a call that no other was beside: that its cluster is down was said of it, so it did not run.
+    /// Whether it is an answer that may have been said of another call.
+    #[cfg(feature = "redis")]
+    pub(super) fn is_told(&self) -> bool {
+        matches!(self, Self::Doubtful(why) if Self::of_error(why).is_some())
+    }
+
+    /// The same of a call that no other was beside: it was said of this one, so it did not run.
     #[cfg(feature = "redis")]
     pub(super) fn said_of_it(self) -> Self {
         match self {
-            Self::Doubtful(why) if why.starts_with(CLUSTER_DOWN) => Self::NotSent(why),
+            Self::Doubtful(why) => Self::of_error(&why).unwrap_or(Self::Doubtful(why)),
             fate => fate,
         }
     }

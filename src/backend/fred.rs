@@ -20,7 +20,7 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver, UnboundedSender};
 use tokio::sync::{watch, Notify};
 
-use super::fred_call::{begin, failed, one, order, outcome, Confirming, Connection, Lanes, Order, UnderWay};
+use super::fred_call::{begin, failed, one, order, outcome, within, Confirming, Connection, Lanes, Order, UnderWay};
 use super::fred_config::{client, connect_error, Config, Times, FEW, MESSAGES};
 use super::node::{connected, generation, look_if_failed, Away, Link, Node, NodeHealth, Only, Role, Topology};
 use super::url::HostPort;
@@ -156,9 +156,8 @@ impl Way {
         // Made where it is polled: a future that is moved has its room twice.
         let result = match self.limit {
             None => order.send(&self.client).await,
-            Some(limit) => {
-                tokio::time::timeout(limit, order.send(&self.client)).await.unwrap_or_else(|_| Err(late(limit)))
-            }
+            // It is not every client's, so it takes no room in every call.
+            Some(limit) => order.send_within(&self.client, limit).boxed().await,
         };
         if !matches!(&result, Err(error) if *error.kind() == ErrorKind::Timeout) {
             self.timeouts.store(0, Ordering::Relaxed);
@@ -181,10 +180,6 @@ impl Way {
     fn replace(&self) {
         replace(&self.runtime, &self.client);
     }
-}
-
-fn late(limit: Duration) -> Error {
-    Error::new(ErrorKind::Timeout, format!("no answer within {limit:?}"))
 }
 
 struct Fred {
@@ -233,7 +228,7 @@ impl Link for Commands {
     }
 
     fn settings(&self, names: &'static [&'static str]) -> BoxFuture<'static, BTreeMap<String, String>> {
-        let client = self.way.client.clone();
+        let client = self.way.client.with_options(&within(self.way.limit));
         async move {
             let words: Vec<Value> = ["GET"].iter().chain(names).map(|word| (*word).into()).collect();
             let found = client.custom(CustomCommand::new_static("CONFIG", None, false), words).await;
@@ -263,7 +258,8 @@ impl Backend for Fred {
 
     /// The best there is: those that are connected at this moment.
     fn replicas(&self, _of: &Node) -> BoxFuture<'static, Result<u32, Fate>> {
-        let commands = self.commands.clone();
+        let limit = self.is_lent.then_some(self.command_timeout);
+        let commands = self.commands.with_options(&within(limit));
         async move {
             let info = info(&commands, &["replication"]).await.map_err(|error| failed(&error))?;
             Ok(connected(&info))
@@ -346,7 +342,7 @@ async fn introduced(commands: &Client) -> Option<String> {
     }
 }
 
-async fn info(client: &Client, sections: &[&str]) -> FredResult<String> {
+async fn info(client: &impl ClientLike, sections: &[&str]) -> FredResult<String> {
     let sections: Vec<Value> = sections.iter().map(|section| (*section).into()).collect();
     client.custom(CustomCommand::new_static("INFO", None, false), sections).await
 }

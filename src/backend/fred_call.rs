@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use ::futures::future::{BoxFuture, FutureExt};
@@ -31,6 +31,8 @@ const MOST: usize = 16;
 const SHORTEST_LIMIT: Duration = Duration::from_millis(500);
 /// Room for a nonce and a time.
 const TWO_NUMBERS: usize = 40;
+/// How answers begin that fred may tell to all calls under way, with its feature `custom-reconnect-errors`.
+const TOLD_TO_ALL: [&str; 6] = ["LOADING", "READONLY", "MASTERDOWN", "MISCONF", "BUSY", "NOREPLICAS"];
 
 /// fred's connection task, which ends with this.
 pub(super) struct Connection(pub(super) ConnectHandle);
@@ -61,17 +63,39 @@ impl Order {
         }
     }
 
+    /// The same by a client that a program lends: to the only server, which nobody is sent on from.
+    pub(super) async fn send_within(self, client: &Client, limit: Duration) -> FredResult<Value> {
+        // (Its methods for scripts have no options.)
+        let (client, (name, words)) = (client.with_options(&within(Some(limit))), self.command());
+        let sent = client.custom(CustomCommand::new_static(name, None, false), words);
+        // fred's own limit does not hold for what it does before it sends, but only it takes back what is not written.
+        let late = |_| Err(Error::new(ErrorKind::Timeout, format!("no answer within {limit:?}")));
+        timeout(limit * 2, sent).await.unwrap_or_else(late)
+    }
+
     /// ASKING and one copy, back to back: another call between them would use the permission up.
     async fn ask(self, client: &Client) -> FredResult<Value> {
         let pipeline = client.pipeline();
         put(&pipeline, "ASKING", Vec::new()).await?;
+        let (name, words) = self.command();
+        put(&pipeline, name, words).await?;
+        pipeline.last().await
+    }
+
+    /// Its name, and all that stands behind that.
+    fn command(self) -> (&'static str, Vec<Value>) {
         let (name, text) = if self.in_full { ("EVAL", self.script.text) } else { ("EVALSHA", self.script.sha()) };
         let mut words: Vec<Value> = vec![text.into(), self.keys.len().to_string().into()];
         words.extend(self.keys.into_iter().map(|key| Value::Bytes(key.into_bytes())));
         words.extend(self.args);
-        put(&pipeline, name, words).await?;
-        pipeline.last().await
+        (name, words)
     }
+}
+
+/// For a client that may have no limits of its own: it would keep what it can't write in an outage, without end, and
+/// write it once nobody waits for it. `None`: it has them.
+pub(super) fn within(limit: Option<Duration>) -> Options {
+    Options { timeout: limit, fail_fast: limit.is_some(), ..Options::default() }
 }
 
 /// One command; to a pipeline it goes into this client's memory only.
@@ -148,10 +172,10 @@ impl UnderWay {
 }
 
 impl Turn<'_> {
-    /// What it came to: CLUSTERDOWN proves that it did not run, if no other was under way beside it.
+    /// What it came to: CLUSTERDOWN and its like prove that it did not run, if no other was under way beside it.
     pub(super) fn came_to(mut self, outcome: Outcome) -> Outcome {
-        let is_down = outcome.as_ref().is_err_and(Fate::is_down);
-        if matches!(outcome, Err(Fate::Doubtful(_))) && !is_down {
+        let is_told = outcome.as_ref().is_err_and(Fate::is_told);
+        if matches!(outcome, Err(Fate::Doubtful(_))) && !is_told {
             return outcome;
         }
         match self.ends(outcome.is_ok()) {
@@ -373,8 +397,19 @@ fn item(value: Value) -> Item {
     }
 }
 
+/// Whether fred breaks a connection on some answers, and tells them to all that was under way there: any crate of the
+/// program may have enabled that, and nothing but the settings that fred has then tells.
+fn breaks_on_answers() -> bool {
+    static BREAKS: OnceLock<bool> = OnceLock::new();
+    *BREAKS.get_or_init(|| format!("{:?}", ConnectionConfig::default()).contains("reconnect_errors"))
+}
+
 /// What a fred error says of the call (reference: fred 10.1, with one attempt and no redirections).
 pub(super) fn failed(error: &Error) -> Fate {
+    judged(error, breaks_on_answers())
+}
+
+fn judged(error: &Error, breaks_on_answers: bool) -> Fate {
     let text = &*without_ours(error.details());
     match error.kind() {
         ErrorKind::Backpressure | ErrorKind::Canceled => Fate::NotSent(text.to_owned()),
@@ -383,6 +418,10 @@ pub(super) fn failed(error: &Error) -> Fate {
         }
         // It is told to all that was under way, but said of one: others may have run, if the cluster is up again.
         ErrorKind::Cluster if text.starts_with(CLUSTER_DOWN) => Fate::Doubtful(text.to_owned()),
+        // The same.
+        _ if breaks_on_answers && TOLD_TO_ALL.iter().any(|begin| text.starts_with(begin)) => {
+            Fate::Doubtful(text.to_owned())
+        }
         ErrorKind::Cluster | ErrorKind::Routing => Fate::of_error(text).unwrap_or_else(|| Fate::refused(text)),
         _ => {
             if let Some(fate) = Fate::of_error(text) {
@@ -400,12 +439,36 @@ pub(super) fn failed(error: &Error) -> Fate {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::fault::Refused;
 
     #[test]
     fn what_fred_tells_to_all_that_is_under_way_may_have_run() {
         let fate = failed(&Error::new(ErrorKind::Cluster, "CLUSTERDOWN The cluster is down"));
         assert!(matches!(fate, Fate::Doubtful(_)), "{fate:?}");
         assert!(fate.is_down(), "it is asked again as soon as if it had not run");
+    }
+
+    /// Where another crate of the program has had fred built so; else each answer is of its own call.
+    #[test]
+    fn so_may_what_fred_breaks_connections_on() {
+        let error = Error::new(ErrorKind::Unknown, "READONLY You can't write against a read only replica.");
+        assert_eq!(judged(&error, false), Fate::Refused(Refused::ReadOnly));
+        let told = judged(&error, true);
+        assert!(matches!(told, Fate::Doubtful(_)), "{told:?}");
+        let calls = UnderWay::default();
+        let said = calls.begin().came_to(Err(told.clone()));
+        assert_eq!(said, Err(Fate::Refused(Refused::ReadOnly)), "it was alone");
+        let (first, _second) = (calls.begin(), calls.begin());
+        assert_eq!(first.came_to(Err(told.clone())), Err(told));
+    }
+
+    /// It would be kept for as long as an outage lasts, and sent then.
+    #[tokio::test]
+    async fn what_a_lent_client_can_not_send_now_it_does_not_keep() {
+        static SCRIPT: Script = Script::new("test/lent", "", &[]);
+        let order = Order { script: &SCRIPT, in_full: false, asking: false, keys: Vec::new(), args: Vec::new() };
+        let sent = order.send_within(&Client::default(), Duration::from_secs(60)).await;
+        assert!(matches!(outcome(sent), Err(Fate::NotSent(_))));
     }
 
     fn down() -> Outcome {

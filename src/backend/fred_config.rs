@@ -100,6 +100,11 @@ pub(crate) async fn usable(client: &Client, times: Times) -> Result<Client, Conn
         let problem = format!("is {attempts}, must be 1: fred would send a call again that may have run");
         return Err(ConnectError::Setting { setting: "ConnectionConfig::max_command_attempts", problem });
     }
+    if client.connection_config().reconnect_on_auth_error {
+        let problem = "is set, must not be: fred would tell it to calls that may have run, as if they were refused";
+        let setting = "ConnectionConfig::reconnect_on_auth_error";
+        return Err(ConnectError::Setting { setting, problem: problem.to_owned() });
+    }
     let policy = client.client_reconnect_policy();
     let Some(
         ReconnectPolicy::Constant { max_attempts, .. }
@@ -272,6 +277,16 @@ pub(crate) struct Dial {
     pub(crate) socket: Option<PathBuf>,
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<tokio_rustls::TlsConnector>,
+}
+
+#[cfg(feature = "lean")]
+impl Dial {
+    pub(crate) fn is_tls(&self) -> bool {
+        #[cfg(feature = "tls")]
+        return self.tls.is_some();
+        #[cfg(not(feature = "tls"))]
+        false
+    }
 }
 
 /// The same for connections of our own.

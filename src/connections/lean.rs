@@ -52,7 +52,8 @@ pub(crate) fn link(
     up: impl Fn() + Send + Sync + 'static,
 ) -> Arc<dyn Link> {
     let Way { dial, to, database, limit, confirming } = way;
-    let pipe = Arc::new(Pipe { flow: Mutex::default(), stirred: Notify::new(), limit });
+    let is_tls = dial.is_tls();
+    let pipe = Arc::new(Pipe { flow: Mutex::default(), stirred: Notify::new(), limit, is_tls });
     // Whatever ends the task: nobody waits for it in vain.
     let ended = guard((pipe.clone(), confirming.clone()), |(pipe, confirming)| {
         pipe.close("it has been left");
@@ -87,7 +88,7 @@ impl Link for Lean {
     }
 
     fn reset(&self) {
-        self.pipe.flow.lock().is_wrong = true;
+        self.pipe.flow.lock().wrong = Some("an answer belonged to another question".to_owned());
         self.pipe.stirred.notify_one();
     }
 
@@ -178,6 +179,7 @@ struct Pipe {
     stirred: Notify,
     /// Of each answer; when there is none for twice as long the connection is taken for dead.
     limit: Duration,
+    is_tls: bool,
 }
 
 #[derive(Default)]
@@ -190,8 +192,8 @@ struct Flow {
     before: u64,
     is_flushed: bool,
     waiting: VecDeque<Waiting>,
-    /// An answer did not belong to its question.
-    is_wrong: bool,
+    /// Why this connection is good no more.
+    wrong: Option<String>,
 }
 
 #[derive(Default)]
@@ -241,8 +243,10 @@ impl Pipe {
 
     /// What waits is told why: of what was not written, that it was not.
     fn close(&self, why: &str) {
-        let Flow { written, before, waiting, .. } =
+        let Flow { out, written, before, waiting, wrong, .. } =
             std::mem::replace(&mut *self.flow.lock(), Flow { to: To::Down(why.to_owned()), ..Flow::default() });
+        // TLS keeps what it is given, and may have sent of it before the write failed.
+        let written = if self.is_tls && wrong.is_some() { out.len() } else { written };
         for Waiting { begins, asker, .. } in waiting {
             let is_sent = begins < before + written as u64;
             let fate = if is_sent { Fate::Doubtful(why.to_owned()) } else { not_sent(why) };
@@ -256,7 +260,11 @@ impl Pipe {
         // Who reads less than there is room for knows that it is all.
         read.reserve(ROOM);
         let (mut from, to) = split(stream);
-        self.flow.lock().to = To::Open(to);
+        {
+            let mut flow = self.flow.lock();
+            // What is found wrong late was of the last one.
+            (flow.to, flow.wrong) = (To::Open(to), None);
+        }
         up();
         let mut beat = pin!(sleep(self.limit));
         loop {
@@ -306,11 +314,15 @@ impl Pipe {
         if dead.is_some_and(|dead| dead <= now) {
             return Err(format!("no answer within {:?}", limit * 2));
         }
-        for late in flow.waiting.iter_mut().take_while(|waiting| waiting.until <= now) {
-            let fate = Fate::Doubtful(format!("no answer within {limit:?}"));
-            contain(|| late.asker.take().map(|asker| asker.send(Err(fate))));
-        }
+        let late = flow.waiting.iter_mut().take_while(|waiting| waiting.until <= now);
+        let late: Vec<_> = late.filter_map(|waiting| waiting.asker.take()).collect();
         let next = flow.waiting.iter().map(|waiting| waiting.until).find(|until| *until > now);
+        // A waker may call by this connection.
+        drop(flow);
+        for asker in late {
+            let fate = Fate::Doubtful(format!("no answer within {limit:?}"));
+            contain(|| asker.send(Err(fate)));
+        }
         // What comes from here on has its limit later than that.
         Ok([next, dead].into_iter().flatten().min().unwrap_or(now + limit))
     }
@@ -323,9 +335,13 @@ impl Flow {
         let mut to = Pin::new(to);
         while let Some(rest) = self.out.get(self.written..).filter(|rest| !rest.is_empty()) {
             self.is_flushed = false;
-            match to.as_mut().poll_write(cx, rest)? {
-                Poll::Ready(0) => return Poll::Ready(Err(std::io::ErrorKind::WriteZero.into())),
-                Poll::Ready(count) => self.written += count,
+            let failed: std::io::Error = match to.as_mut().poll_write(cx, rest) {
+                Poll::Ready(Ok(0)) => std::io::ErrorKind::WriteZero.into(),
+                Poll::Ready(Ok(count)) => {
+                    self.written += count;
+                    continue;
+                }
+                Poll::Ready(Err(error)) => error,
                 Poll::Pending => {
                     // Else it would grow for as long as there is always more.
                     if self.written > KEPT {
@@ -334,7 +350,10 @@ impl Flow {
                     }
                     return Poll::Pending;
                 }
-            }
+            };
+            // Not written once more: what failed may be on its way.
+            self.wrong = Some(failed.to_string());
+            return Poll::Ready(Err(failed));
         }
         if !self.is_flushed {
             ready!(to.poll_flush(cx))?;
@@ -349,8 +368,8 @@ impl Flow {
 
     /// The same for who waits until the connection is good no more.
     fn fail(&mut self, cx: &mut Context<'_>) -> Poll<String> {
-        if self.is_wrong {
-            return Poll::Ready("an answer belonged to another question".to_owned());
+        if let Some(why) = &self.wrong {
+            return Poll::Ready(why.clone());
         }
         match ready!(self.write(cx)) {
             Ok(()) => Poll::Pending,
@@ -406,7 +425,7 @@ mod tests {
     type Asked = JoinHandle<Result<Answer, Fate>>;
 
     fn pipe() -> Arc<Pipe> {
-        Arc::new(Pipe { flow: Mutex::default(), stirred: Notify::new(), limit: LIMIT })
+        Arc::new(Pipe { flow: Mutex::default(), stirred: Notify::new(), limit: LIMIT, is_tls: false })
     }
 
     /// With room for so many bytes, and what becomes of it.
@@ -508,9 +527,30 @@ mod tests {
         assert_eq!(task.await.unwrap(), "the server answered what nobody asked");
         let (_theirs, task) = begun(&pipe, 1024);
         tokio::task::yield_now().await;
-        pipe.flow.lock().is_wrong = true;
+        pipe.flow.lock().wrong = Some("an answer belonged to another question".to_owned());
         pipe.stirred.notify_one();
         assert_eq!(task.await.unwrap(), "an answer belonged to another question");
+        let (mut theirs, _life) = begun(&pipe, 1024);
+        let asked = asked(&pipe).await;
+        read(&mut theirs, 1).await;
+        theirs.write_all(b"+x\r\n").await.unwrap();
+        assert_eq!(text(asked.await.unwrap()), Ok("x".to_owned()), "the next one is not wrong");
+    }
+
+    /// What was handed to a write that failed may have been sent, where TLS is between.
+    #[tokio::test]
+    async fn by_tls_all_that_a_failed_write_had_is_in_doubt() {
+        for is_tls in [false, true] {
+            let pipe = Pipe { flow: Mutex::default(), stirred: Notify::new(), limit: LIMIT, is_tls };
+            let pipe = Arc::new(pipe);
+            let (theirs, task) = begun(&pipe, 1024);
+            tokio::task::yield_now().await;
+            drop(theirs);
+            let asked = asked(&pipe).await;
+            pipe.close(&task.await.unwrap());
+            let fate = asked.await.unwrap().err().unwrap();
+            assert_eq!(matches!(fate, Fate::Doubtful(_)), is_tls, "{fate:?}");
+        }
     }
 
     #[test]

@@ -20,6 +20,8 @@ use crate::wire::table::Runs;
 
 /// Who has it so long after the script that took it stays: nobody is given it without another by then.
 const STAYS: Duration = Duration::from_millis(25);
+/// And so long after that was answered.
+const MOMENT: Duration = Duration::from_millis(5);
 /// The first pause before a move that was not done is tried again, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
@@ -45,8 +47,8 @@ pub(crate) fn go_on(before: &Hold, heir: &Arc<Place>) -> Ticket {
     if matches!(before.runs, Some(Runs::Token)) && before.heir.is_none() {
         look_after(&ticket);
     }
-    if before.forced.load(Ordering::Acquire) {
-        // It was ended by force, by whom may not have seen this one.
+    if [before, &*ticket.hold].iter().any(|hold| hold.forced.load(Ordering::Acquire)) {
+        // It was ended by force, by whom may not have seen this one, or not as one that is watched.
         ticket.hold.lose(&ticket.engine, LostReason::Forced);
     }
     ticket
@@ -66,7 +68,9 @@ fn look_after(Ticket { engine, hold, .. }: &Ticket) {
 
 /// When the turns of a run are over, who still has it takes its place on the server.
 async fn end(engine: Arc<Engine>, line: Weak<Line>, run: Arc<Leased>) {
-    engine.wire.clock.sleep_until(run.since.after(STAYS)).await;
+    // A run that was a long way off is as old as that when it is heard of: its turns may take a moment, too.
+    let moment = run.since.after(STAYS).max(engine.now().after(MOMENT));
+    engine.wire.clock.sleep_until(moment).await;
     let holds = line.upgrade().map(|line| line.holds()).unwrap_or_default();
     drop(line);
     let Some(hold) = holds.into_iter().find(|hold| hold.leased.is_of_run(&run)) else { return };
@@ -89,7 +93,8 @@ async fn end(engine: Arc<Engine>, line: Weak<Line>, run: Arc<Leased>) {
             return;
         }
         tokio::time::sleep(engine.wire.jittered(pause)).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        let longest = hold.leased.renewable(engine.now()).map_or(LONGEST_PAUSE, |lease| lease / 60);
+        pause = (pause * 2).min(longest.clamp(FIRST_PAUSE, LONGEST_PAUSE));
     }
 }
 
@@ -119,6 +124,12 @@ pub(crate) async fn own(
     let is_refused = called.result.as_ref().map_or(true, |answer| matches!(answer.status, Status::Refused(_)));
     if is_refused && called.doubt.is_empty() {
         stays(engine, leased, before);
+    }
+    if called.result.as_ref().map_or(true, |answer| matches!(answer.status, Status::NotConfirmed(_)))
+        && leased.place() == Where::Moving
+    {
+        // What is being moved is renewed by that alone.
+        leased.doubted();
     }
     let Answer { status, sent, .. } = called.result?;
     match status {
@@ -174,7 +185,7 @@ mod tests {
     use crate::error::LockError;
     use crate::hold::doubt::Rest;
     use crate::wire::doubt::Doubt;
-    use crate::{EmbeddedServer, Locks, Request};
+    use crate::{EmbeddedServer, HoldState, Locks, Request};
 
     fn wish(locks: &Locks, owner: &str, request: &Request) -> Wish {
         let lock = locks.lock("run").owned_by(&owner.parse().unwrap());
@@ -338,6 +349,71 @@ mod tests {
         assert!(may_go_on(&hold, &gate, heir, &Debts::default()));
         tokio::time::sleep(holder.lease.duration() * 3).await;
         assert_eq!(hold.leased.lost(engine.now()), None);
+    }
+
+    /// A force is answered while who got the lock meanwhile gives it on: who has it next has lost it, and need not ask.
+    #[tokio::test(start_paused = true)]
+    async fn what_goes_on_as_it_is_ended_by_force_is_over() {
+        const RUN: &str = "client:run-1";
+        let server = EmbeddedServer::new();
+        let locks = server.connect();
+        let wishes = ["first", "second", "third"].map(|owner| wish(&locks, owner, &Request::default()));
+        let (first, lock) = (hold(&wishes[0], RUN), locks.lock("run"));
+        let (line, engine) = (first.entry.line.clone(), wishes[0].engine.clone());
+        server.command(&["HSET", "run", RUN, "1"]).unwrap();
+        line.turns.lock().took(&first, first.kind.role, first.leased.id, first.leased.since);
+        let mut forcing = std::pin::pin!(lock.force_unlock());
+        assert!(futures::poll!(&mut forcing).is_pending());
+        let [second, third] = [1, 2].map(|at| line.turns.lock().join(Arc::new(wishes[at].clone())));
+        // It is given on by who looked whether that is forced before it was.
+        first.forced.store(false, Ordering::Release);
+        let second = go_on(&first, &second);
+        assert_eq!(second.hold.leased.lost(engine.now()), None);
+        // As whoever gives it back does first.
+        engine.watchdog.forget(&second.hold.leased);
+        assert_eq!(forcing.await, Ok(true));
+        let third = go_on(&second.hold, &third);
+        for ticket in [second, third] {
+            assert_eq!(ticket.hold.leased.lost(engine.now()), Some(LostReason::Forced));
+        }
+    }
+
+    /// The server is a long way off, so that each turn is a run of its own: one script takes it, one gives it back, and
+    /// who has had it for a moment only is not moved.
+    #[tokio::test(start_paused = true)]
+    async fn what_was_long_on_its_way_does_not_stay_for_that() {
+        let server = EmbeddedServer::new();
+        server.inject(crate::Faults::seeded(7).delay(Duration::from_millis(400)));
+        let locks = server.connect();
+        let turns = (0..10).map(|_| {
+            let lock = locks.lock("far");
+            tokio::spawn(async move {
+                let guard = lock.guard().await.unwrap();
+                tokio::time::sleep(Duration::from_millis(1)).await;
+                guard.unlock().await
+            })
+        });
+        let before = server.calls();
+        assert!(futures::future::join_all(turns).await.into_iter().all(|turn| turn.unwrap().is_ok()));
+        assert!(server.calls() - before <= 24, "{} calls", server.calls() - before);
+    }
+
+    /// What may have been moved and is not known to be there is not sure, as nothing else renews it.
+    #[tokio::test(start_paused = true)]
+    async fn what_may_have_been_moved_is_uncertain() {
+        const RUN: &str = "client:run-1";
+        let server = EmbeddedServer::new();
+        let locks = server.connect();
+        let holder = wish(&locks, "holder", &Request::default());
+        let (engine, hold) = (&holder.engine, hold(&holder, RUN));
+        server.command(&["HSET", "run", RUN, "1"]).unwrap();
+        engine.watchdog.watch(&hold.leased, engine.now());
+        server.lose_replies(1);
+        let mut gate = holder.entry.gate.clone().lock_owned().await;
+        assert!(own(engine, &hold, &mut gate, &engine.one_copy()).await.is_err());
+        assert_eq!(hold.leased.state(engine.now()), HoldState::Uncertain);
+        assert!(own(engine, &hold, &mut gate, &engine.one_copy()).await.is_ok());
+        assert_eq!(hold.leased.state(engine.now()), HoldState::Held);
     }
 
     /// Who waits for a hold that replicas confirm is not handed one that they do not have.

@@ -28,6 +28,8 @@ const LONG_BARE_HOLD: Duration = Duration::from_secs(600);
 const NEVER: Moment = Moment::from_nanos(u64::MAX);
 /// A switch is remembered for so long: what was granted before it is told by then.
 const SWITCH: Duration = Duration::from_secs(300);
+/// Not worth a sweep.
+const FEW: usize = 64;
 /// The shortest pause before a failed renewal is tried again.
 const SHORTEST_RETRY: Duration = Duration::from_millis(20);
 
@@ -36,11 +38,26 @@ struct Schedule {
     holds: BTreeMap<(Moment, u64), Arc<Leased>>,
     /// Waiters that were handed something, by the moment when it lapses.
     handed: VecDeque<(Moment, Weak<dyn Observer>)>,
+    /// At so many of them those that are gone are swept out.
+    swept: usize,
     /// When the loop looks next: never later than the first of them. What goes leaves it as it is, so that short holds
     /// that come and go don't wake the loop.
     alarm: Moment,
     /// Slots whose node was found to be over, and when.
     switched: Vec<(Moment, Slots)>,
+}
+
+impl Schedule {
+    fn put(&mut self, hold: &Arc<Leased>, due: Moment, bell: &Notify) {
+        if let Some(old) = hold.reschedule(Some(due)) {
+            self.holds.remove(&(old, hold.id));
+        }
+        self.holds.insert((due, hold.id), hold.clone());
+        if due < self.alarm {
+            self.alarm = due;
+            bell.notify_one();
+        }
+    }
 }
 
 pub(crate) struct Watchdog {
@@ -79,6 +96,7 @@ impl Watchdog {
             queue: Mutex::new(Schedule {
                 holds: BTreeMap::new(),
                 handed: VecDeque::new(),
+                swept: FEW,
                 alarm: NEVER,
                 switched: Vec::new(),
             }),
@@ -90,28 +108,21 @@ impl Watchdog {
 
     /// Looks after a hold from now on, whose lease was confirmed by a call sent at `sent`.
     pub(crate) fn watch(&self, hold: &Arc<Leased>, sent: Moment) {
+        let mut queue = self.queue.lock();
         let due = match hold.renewable(sent) {
             // Who granted it is not there any more.
-            _ if self.is_switched(hold, sent) => {
+            _ if self.is_over(&queue, hold, sent) => {
                 hold.doubted();
                 self.clock.now()
             }
             Some(lease) => sent.after(lease.min(hold.valid_until().since(sent)) / 3),
             None => hold.valid_until(),
         };
-        self.put(hold, due);
+        queue.put(hold, due, &self.bell);
     }
 
     fn put(&self, hold: &Arc<Leased>, due: Moment) {
-        let mut queue = self.queue.lock();
-        if let Some(old) = hold.reschedule(Some(due)) {
-            queue.holds.remove(&(old, hold.id));
-        }
-        queue.holds.insert((due, hold.id), hold.clone());
-        if due < queue.alarm {
-            queue.alarm = due;
-            self.bell.notify_one();
-        }
+        self.queue.lock().put(hold, due, &self.bell);
     }
 
     /// What granted the holds in these slots may have lost them: each is uncertain until a renewal, which is due now,
@@ -142,7 +153,10 @@ impl Watchdog {
 
     /// Whether the node that a call for it went to, at `sent`, was found to be over since.
     pub(crate) fn is_switched(&self, hold: &Leased, sent: Moment) -> bool {
-        let queue = self.queue.lock();
+        self.is_over(&self.queue.lock(), hold, sent)
+    }
+
+    fn is_over(&self, queue: &Schedule, hold: &Leased, sent: Moment) -> bool {
         queue.switched.iter().any(|(at, slots)| sent < *at && self.is_in(hold, slots))
     }
 
@@ -169,6 +183,11 @@ impl Watchdog {
         // They come and go in their order, mostly: so there are few.
         while queue.handed.front().is_some_and(|(_, waiter)| waiter.strong_count() == 0) {
             queue.handed.pop_front();
+        }
+        // Behind one that is kept and not polled they would pile up.
+        if queue.handed.len() >= queue.swept {
+            queue.handed.retain(|(_, waiter)| waiter.strong_count() > 0);
+            queue.swept = (queue.handed.len() * 2).max(FEW);
         }
         queue.handed.push_back((due, waiter));
         if due < queue.alarm {
@@ -478,6 +497,22 @@ mod tests {
         assert_eq!(hold.reschedule(None), Some(now.after(SHORTEST_RETRY)));
         watchdog.again(&hold, now);
         assert!(!hold.is_watched(), "what was given back meanwhile is not");
+    }
+
+    /// One that is kept and not polled stands before all that come and go: these are not kept behind it.
+    #[test]
+    fn what_was_handed_over_and_is_gone_does_not_pile_up() {
+        struct Nobody;
+        impl Observer for Nobody {}
+        let (watchdog, _) = watchdog(Clock::System);
+        let kept = Arc::new(Nobody);
+        watchdog.hand_out(Arc::downgrade(&kept), LEASE);
+        for _ in 0..10_000 {
+            watchdog.hand_out(Arc::downgrade(&Arc::new(Nobody)), LEASE);
+        }
+        let queue = watchdog.queue.lock();
+        assert!(queue.handed.len() <= FEW, "{}", queue.handed.len());
+        assert!(queue.handed.iter().any(|(_, waiter)| waiter.strong_count() > 0));
     }
 
     /// Two threads learn of a loss at once: the one that comes too late to tell it may rely on it.

@@ -42,7 +42,10 @@ const MOST_TOLD: usize = 10;
 struct Forcing(Vec<Arc<Hold>>);
 
 impl Forcing {
-    fn new(holds: Vec<Arc<Hold>>) -> Self {
+    /// (While nobody takes a turn: who gives one on at this moment sees it behind that.)
+    fn new(line: &Line, is_meant: impl Fn(&Arc<Hold>) -> bool) -> Self {
+        let turns = line.turns.lock();
+        let holds: Vec<_> = turns.holds().into_iter().filter(is_meant).collect();
         holds.iter().for_each(|hold| hold.forced.store(true, Ordering::Release));
         Self(holds)
     }
@@ -352,17 +355,19 @@ impl<K: Kind> Lock<K> {
         // What is taken behind this call is not meant.
         let is_meant =
             |hold: &Arc<Hold>| hold.kind.role == K::TABLE.role && (field.is_empty() || **hold.leased.mark() == *field);
-        let mut holds = line.holds();
-        holds.retain(is_meant);
-        let mut forcing = Forcing::new(holds);
+        let mut forcing = Forcing::new(&line, is_meant);
         let answer = self.ask(&line, K::TABLE.force, &[field]).await?;
         let ended = answer.status == Status::Done;
         if ended {
             // Meanwhile others here may have got what was one of them on the server.
             let is_one = |hold: &Arc<Hold>| forcing.0.iter().any(|one| one.leased.is_of_run(&hold.leased));
             line.forced.store(self.engine().now().nanos() + 1, Ordering::Release);
-            let (ended, others): (Vec<_>, Vec<_>) = line.holds().into_iter().partition(is_one);
-            for hold in forcing.0.iter().chain(&ended).filter(|hold| hold.leased.is_watched()) {
+            let turns = line.turns.lock();
+            let (ended, others): (Vec<_>, Vec<_>) = turns.holds().into_iter().partition(is_one);
+            // One that is on its way back may go on to the next at this moment, who is not in the list: it is told.
+            ended.iter().for_each(|hold| hold.forced.store(true, Ordering::Release));
+            drop(turns);
+            for hold in forcing.0.iter().chain(&ended) {
                 hold.lose(self.engine(), LostReason::Forced);
             }
             // They stay so, for whoever gets one of them at this moment.

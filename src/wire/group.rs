@@ -15,6 +15,7 @@ use crate::backend::node::Node;
 use crate::backend::{Fate, Item, Script};
 use crate::base::fault::Refused;
 use crate::base::host::Work;
+use crate::base::janitor::contain;
 use crate::base::keys::Key::Channel;
 use crate::wire::doubt::{poisoned, status_of, Copies, Query, Sent};
 use crate::wire::reply::{take_text, Answer};
@@ -95,7 +96,14 @@ impl Drop for Turn {
             lanes.remove(&self.place);
         }
         drop(lanes);
-        drop(left);
+        let_go(left);
+    }
+}
+
+/// Without a word. Wakers are anybody's code: one that panics keeps none of the others.
+fn let_go(calls: impl IntoIterator<Item = Waiting>) {
+    for call in calls {
+        contain(|| drop(call));
     }
 }
 
@@ -169,7 +177,6 @@ impl Drop for Flight {
 impl Flight {
     /// None of them has an answer.
     fn end(&mut self, fate: &Fate) {
-        // One after the other: where telling one panics, the rest are in doubt.
         self.calls.reverse();
         while let Some(call) = self.calls.pop() {
             call.tell(Err(fate.clone()), &self.sent);
@@ -264,7 +271,7 @@ impl Waiting {
     /// Who went away knows what it may have left.
     fn tell(self, answer: Result<Answer, Fate>, sent: &Sent) {
         let sent = answer.is_err().then(|| sent.clone());
-        let _ = self.said.send((answer, sent));
+        contain(|| self.said.send((answer, sent)));
     }
 }
 
@@ -280,8 +287,8 @@ impl Flight {
     fn land(&mut self, answer: Result<Answer, Fate>) {
         let answer = match answer {
             // One of them is what the server refuses, or has not: none of them ran.
-            Err(Fate::Refused(why)) if !matches!(why, Refused::Other(_)) => return self.calls.clear(),
-            Err(Fate::TryAgain(_)) => return self.calls.clear(),
+            Err(Fate::Refused(why)) if !matches!(why, Refused::Other(_)) => return let_go(self.calls.drain(..)),
+            Err(Fate::TryAgain(_)) => return let_go(self.calls.drain(..)),
             // What it ran before that is not known.
             Err(Fate::Refused(why)) => return self.end(&Fate::Doubtful(why.to_string())),
             Err(fate) => return self.end(&fate),
@@ -361,7 +368,8 @@ impl Turn {
 
     fn leave_out(calls: Vec<Waiting>) {
         for call in calls {
-            let _ = call.said.send((Err(Fate::NotSent("nobody waits for it any more".to_owned())), None));
+            let over = Fate::NotSent("nobody waits for it any more".to_owned());
+            contain(|| call.said.send((Err(over), None)));
         }
     }
 }
@@ -369,8 +377,9 @@ impl Turn {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::AtomicUsize;
+    use std::task::{Context, Wake, Waker};
 
-    use futures::future::join_all;
+    use futures::future::{join_all, FutureExt};
 
     use super::*;
     use crate::base::clock::Clock;
@@ -628,6 +637,34 @@ mod tests {
         let asked = stub.asked();
         assert!(matches!(&asked[..], [group] if group.names == ["", "none", "here"]));
         drop(first);
+    }
+
+    struct Panics;
+
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("a waker that does");
+        }
+    }
+
+    /// Whether they are answered, or go alone; also where two of them do.
+    #[tokio::test]
+    async fn wakers_that_panic_spoil_none_of_the_others() {
+        for outcome in [None, Some(Err(Fate::TryAgain("some of its keys are elsewhere".to_owned())))] {
+            let (stub, (groups, _)) = (Stub::new(), groups());
+            let (first, is_answered) = (alone(&groups, &stub), outcome.is_none());
+            stub.tell(outcome);
+            let mut rude = joined(&groups, &stub, 5);
+            let others = rude.split_off(2);
+            let waker = Waker::from(Arc::new(Panics));
+            for said in &mut rude {
+                assert!(said.poll_unpin(&mut Context::from_waker(&waker)).is_pending());
+            }
+            for said in join_all(others).await {
+                assert_eq!(matches!(said, Ok((Ok(_), None))), is_answered);
+            }
+            drop((first, rude));
+        }
     }
 
     /// Each has the status, the value and the error of its own line.
