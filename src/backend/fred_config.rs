@@ -105,6 +105,11 @@ pub(crate) async fn usable(client: &Client, times: Times) -> Result<Client, Conn
         let setting = "ConnectionConfig::reconnect_on_auth_error";
         return Err(ConnectError::Setting { setting, problem: problem.to_owned() });
     }
+    // What a program adds to the answers that fred breaks connections on; the setting is there only with a feature.
+    if format!("{:?}", client.connection_config()).contains("Custom(") {
+        let problem = "has an answer of your own, must not: fred would tell it to calls that may have run".to_owned();
+        return Err(ConnectError::Setting { setting: "ConnectionConfig::reconnect_errors", problem });
+    }
     let policy = client.client_reconnect_policy();
     let Some(
         ReconnectPolicy::Constant { max_attempts, .. }

@@ -110,9 +110,9 @@ impl Builder {
     /// # Errors
     /// As [`connect`](Builder::connect)'s. [`ConnectError::Setting`] names what would make a lock unsafe or can't be
     /// kept: of one server `max_command_attempts` other than 1 (a call that may have run would be sent again),
-    /// `reconnect_on_auth_error` (calls that may have run would count as refused), and a `ReconnectPolicy` that is
-    /// missing or gives up (`max_attempts` other than 0); of others no host at all, a database of a cluster, and host
-    /// names for TLS that fred would map (`Builder::address_map` does that).
+    /// `reconnect_on_auth_error` and a `Custom` in `reconnect_errors` (calls that may have run would count as
+    /// refused), and a `ReconnectPolicy` that is missing or gives up (`max_attempts` other than 0); of others no host
+    /// at all, a database of a cluster, and host names for TLS that fred would map (`Builder::address_map` does that).
     ///
     /// # Cancel safety
     /// As [`connect`](Builder::connect)'s.

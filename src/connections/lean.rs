@@ -194,6 +194,8 @@ struct Flow {
     waiting: VecDeque<Waiting>,
     /// Why this connection is good no more.
     wrong: Option<String>,
+    /// Whether a write to it has failed.
+    is_torn: bool,
 }
 
 #[derive(Default)]
@@ -243,10 +245,10 @@ impl Pipe {
 
     /// What waits is told why: of what was not written, that it was not.
     fn close(&self, why: &str) {
-        let Flow { out, written, before, waiting, wrong, .. } =
+        let Flow { out, written, before, waiting, is_torn, .. } =
             std::mem::replace(&mut *self.flow.lock(), Flow { to: To::Down(why.to_owned()), ..Flow::default() });
         // TLS keeps what it is given, and may have sent of it before the write failed.
-        let written = if self.is_tls && wrong.is_some() { out.len() } else { written };
+        let written = if self.is_tls && is_torn { out.len() } else { written };
         for Waiting { begins, asker, .. } in waiting {
             let is_sent = begins < before + written as u64;
             let fate = if is_sent { Fate::Doubtful(why.to_owned()) } else { not_sent(why) };
@@ -263,7 +265,7 @@ impl Pipe {
         {
             let mut flow = self.flow.lock();
             // What is found wrong late was of the last one.
-            (flow.to, flow.wrong) = (To::Open(to), None);
+            (flow.to, flow.wrong, flow.is_torn) = (To::Open(to), None, false);
         }
         up();
         let mut beat = pin!(sleep(self.limit));
@@ -352,7 +354,7 @@ impl Flow {
                 }
             };
             // Not written once more: what failed may be on its way.
-            self.wrong = Some(failed.to_string());
+            (self.wrong, self.is_torn) = (Some(failed.to_string()), true);
             return Poll::Ready(Err(failed));
         }
         if !self.is_flushed {

@@ -114,7 +114,8 @@ pub(crate) async fn own(
     gate.acquire.pass().await;
     wait_out(gate).await;
     let before = leased.place();
-    let lease = leased.renewable(engine.now());
+    let now = engine.now();
+    let lease = leased.renewable(now).or_else(|| leased.unconfirmed(now));
     leased.moves(Where::Moving);
     let (keys, ms) = (entry.line.keys.of(script.keys), lease.map_or(0, millis).to_string());
     let args = [&**leased.mark(), &*entry.field, &ms];
@@ -125,9 +126,8 @@ pub(crate) async fn own(
     if is_refused && called.doubt.is_empty() {
         stays(engine, leased, before);
     }
-    if called.result.as_ref().map_or(true, |answer| matches!(answer.status, Status::NotConfirmed(_)))
-        && leased.place() == Where::Moving
-    {
+    let is_unconfirmed = matches!(&called.result, Ok(Answer { status: Status::NotConfirmed(_), .. }));
+    if (is_refused || is_unconfirmed) && leased.place() == Where::Moving {
         // What is being moved is renewed by that alone.
         leased.doubted();
     }
@@ -358,13 +358,14 @@ mod tests {
         let server = EmbeddedServer::new();
         let locks = server.connect();
         let wishes = ["first", "second", "third"].map(|owner| wish(&locks, owner, &Request::default()));
-        let (first, lock) = (hold(&wishes[0], RUN), locks.lock("run"));
-        let (line, engine) = (first.entry.line.clone(), wishes[0].engine.clone());
+        let [first, second, third] = wishes.map(Arc::new);
+        let (engine, first, lock) = (first.engine.clone(), hold(&first, RUN), locks.lock("run"));
+        let line = first.entry.line.clone();
         server.command(&["HSET", "run", RUN, "1"]).unwrap();
         line.turns.lock().took(&first, first.kind.role, first.leased.id, first.leased.since);
         let mut forcing = std::pin::pin!(lock.force_unlock());
         assert!(futures::poll!(&mut forcing).is_pending());
-        let [second, third] = [1, 2].map(|at| line.turns.lock().join(Arc::new(wishes[at].clone())));
+        let [second, third] = [second, third].map(|wish| line.turns.lock().join(wish));
         // It is given on by who looked whether that is forced before it was.
         first.forced.store(false, Ordering::Release);
         let second = go_on(&first, &second);

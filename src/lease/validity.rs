@@ -331,16 +331,21 @@ impl Leased {
 
     /// A renewal failed. `true`: that is new.
     pub(crate) fn doubted(&self) -> bool {
-        let mut validity = self.validity.lock();
-        let new = !validity.uncertain && validity.lost.is_none();
-        validity.uncertain = true;
-        drop(validity);
+        let new = self.begin_doubt();
         self.ring();
         new
     }
 
+    /// The same under a lock: nobody is rung for yet.
+    pub(crate) fn begin_doubt(&self) -> bool {
+        let mut validity = self.validity.lock();
+        let new = !validity.uncertain && validity.lost.is_none();
+        validity.uncertain = true;
+        new
+    }
+
     /// Whoever waits for a change looks. Wakers are anybody's code.
-    fn ring(&self) {
+    pub(crate) fn ring(&self) {
         contain(|| self.changed.notify_waiters());
     }
 

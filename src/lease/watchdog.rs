@@ -109,16 +109,21 @@ impl Watchdog {
     /// Looks after a hold from now on, whose lease was confirmed by a call sent at `sent`.
     pub(crate) fn watch(&self, hold: &Arc<Leased>, sent: Moment) {
         let mut queue = self.queue.lock();
+        // Who granted it may not be there any more.
+        let is_over = self.is_over(&queue, hold, sent);
         let due = match hold.renewable(sent) {
-            // Who granted it is not there any more.
-            _ if self.is_over(&queue, hold, sent) => {
-                hold.doubted();
-                self.clock.now()
-            }
+            _ if is_over => self.clock.now(),
             Some(lease) => sent.after(lease.min(hold.valid_until().since(sent)) / 3),
             None => hold.valid_until(),
         };
+        if is_over {
+            hold.begin_doubt();
+        }
         queue.put(hold, due, &self.bell);
+        drop(queue);
+        if is_over {
+            hold.ring();
+        }
     }
 
     fn put(&self, hold: &Arc<Leased>, due: Moment) {
@@ -133,17 +138,14 @@ impl Watchdog {
         let holds: Vec<_> = queue.holds.values().filter(|hold| self.is_in(hold, &slots)).cloned().collect();
         queue.switched.retain(|(at, _)| now.since(*at) < SWITCH);
         queue.switched.push((now, slots));
-        for hold in holds {
-            if let Some(old) = hold.reschedule(Some(now)) {
-                queue.holds.remove(&(old, hold.id));
-            }
-            hold.doubted();
+        for hold in &holds {
+            hold.begin_doubt();
             // One that is under way went to who can't say any more.
             hold.end_renewal();
-            queue.holds.insert((now, hold.id), hold);
+            queue.put(hold, now, &self.bell);
         }
-        queue.alarm = now;
-        self.bell.notify_one();
+        drop(queue);
+        holds.iter().for_each(|hold| hold.ring());
     }
 
     fn is_in(&self, hold: &Leased, slots: &Slots) -> bool {

@@ -271,7 +271,7 @@ impl Waiting {
     /// Who went away knows what it may have left.
     fn tell(self, answer: Result<Answer, Fate>, sent: &Sent) {
         let sent = answer.is_err().then(|| sent.clone());
-        contain(|| self.said.send((answer, sent)));
+        contain(|| drop(self.said.send((answer, sent))));
     }
 }
 
@@ -369,7 +369,7 @@ impl Turn {
     fn leave_out(calls: Vec<Waiting>) {
         for call in calls {
             let over = Fate::NotSent("nobody waits for it any more".to_owned());
-            contain(|| call.said.send((Err(over), None)));
+            contain(|| drop(call.said.send((Err(over), None))));
         }
     }
 }
